@@ -1,5 +1,4 @@
-/* The assumptions of the original system: their names, and how they change the chip and the
- * network. */
+/* The assumptions of the original system, and how they change the chip and the network. */
 #include "evaluate/assumption.h"
 
 static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {

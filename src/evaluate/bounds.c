@@ -222,12 +222,11 @@ static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds
 
 /* Compares two numbers of cores for qsort(). */
 static int compare_sizes(const void *a, const void *b) {
-  int64_t first = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (first > y) - (first < y);
+  int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
+  return (first > second) - (first < second);
 }
 
-/* Lists the numbers of cores of an axis of the space and the powers of two below the largest,
- * ascending. */
+/* Lists the numbers of cores of an axis and the powers of two below the largest, ascending. */
 static void list_cores(const struct pz_space *space, enum pz_axis axis, struct core_list *list) {
   int64_t on_axis[PZ_SPACE_MOST_VALUES] = {0};
   int n = space->n[axis], count = 0;
@@ -304,8 +303,7 @@ struct shape_sweep {
   const struct pz_chip *chip;
 };
 
-/* Maps all GEMMs on one shape.  It is called within a border, because a shape may have no
- * mapping. */
+/* Maps all GEMMs on one shape, within a border, because a shape may have no mapping. */
 static void sweep_shape(struct pz_call *call, void *ctx) {
   const struct shape_sweep *sweep = ctx;
   const struct pz_bounds *bounds = sweep->bounds;
@@ -375,8 +373,7 @@ static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_po
   return i;
 }
 
-/* Lists the different numbers of lanes: those of the axis, or the numbers of columns of the
- * arrays. */
+/* Lists the different numbers of lanes: those of the axis, or the columns of the arrays. */
 static void list_lanes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   if (space->value[PZ_AXIS_LANES][0] != PZ_SPACE_AS_COLUMNS) {
@@ -410,8 +407,7 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     for (uint32_t i = 0; i < n_non_gemms(bounds); i++) {
       const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
-      /* The bound of fused attention is 0, because it also needs tensor cores, which are unknown
-       * here. */
+      /* fused attention also needs tensor cores, which are unknown here, so that its bound is 0 */
       if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
       lanes->latency_s[(size_t)cores * n_non_gemms(bounds) + i] = estimate.latency_s;
     }
@@ -524,8 +520,7 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
   }
   mark_used_shapes(bounds);
   collect_operators(&work, &in_bounds, bounds);
-  /* Sum up the times of each graph on the link, and at the HBM without GEMMs.  They do not
-   * depend on the chip. */
+  /* times of each graph on the link, and at the HBM without GEMMs, do not depend on the chip */
   pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
     struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
@@ -729,8 +724,7 @@ double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, 
                                limit_s);
 }
 
-/* Returns the bound of a variant with and without recomputation; the times of the layers are the
- * same. */
+/* Returns the lesser bound of a variant with and without recomputation. */
 static double variant_bound(struct pz_bounds_at *position, uint32_t variant, double limit_s) {
   double saved = pz_bounds_variant_s(position, variant, false, limit_s);
   double recomputed = pz_bounds_times_s(position, variant, true, position->fwd_s, position->bwd_s,

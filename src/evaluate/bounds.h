@@ -29,17 +29,14 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
                                    struct pz_pool *pool, struct pz_watch watch);
 void pz_bounds_free(struct pz_bounds *bounds);
 
-/* The work space of one thread, which is moved from chip to chip.  It is allocated in the memory
- * of the call. */
+/* The work space of one thread, which is moved from chip to chip. */
 struct pz_bounds_at;
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds);
 
-/* Returns whether the tables cover this chip.  They cover the chips within the limit of area,
- * and one step beyond. */
+/* Returns whether the tables cover this chip, which is at most one step above the area limit. */
 bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point *point);
 
-/* Returns whether GEMMs cannot be mapped to the tensor cores of the current chip.  Then no plan
- * fits. */
+/* Returns whether no GEMM can be mapped to the current chip.  Then no plan fits. */
 bool pz_bounds_impossible(const struct pz_bounds_at *position);
 
 /* Moves the work space to a chip that the tables cover. */
@@ -57,8 +54,7 @@ double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool
 /* Returns the least bound over all variants of a model. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model);
 
-/* Like pz_bounds_variant_s(), but with the given times of the layers instead of those of the
- * tables. */
+/* Like pz_bounds_variant_s(), but with given times of the layers. */
 double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s);
 

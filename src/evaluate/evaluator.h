@@ -37,8 +37,7 @@ struct pz_evaluator {
  * caches.  Results depend on nothing but the other arguments. */
 struct pz_evaluator_ops {
   const char *name;
-  /* Bounds of level 0 cost a few microseconds, so that a search may cut boxes and find good
-   * chips with them. */
+  /* Bounds of level 0 cost only microseconds, so that a search may use them often. */
   bool has_cheap_bounds;
   void (*free)(struct pz_evaluator *evaluator);
 

@@ -44,8 +44,7 @@ static void free_original(struct pz_evaluator *evaluator) {
   pz_object_free(evaluator);
 }
 
-/* Raises PZ_BAD_USE if the space has several values on an axis that the tables of bounds do not
- * have. */
+/* Raises PZ_BAD_USE if the space varies an axis that the tables of bounds do not have. */
 static void check_axes(struct pz_call *call, const struct pz_space *space) {
   static const enum pz_axis fixed[] = {PZ_AXIS_LOCAL_KIB, PZ_AXIS_GLB_BYTES_PER_CYCLE,
                                        PZ_AXIS_CLOCK_MHZ, PZ_AXIS_HBM_STACKS,
@@ -205,8 +204,7 @@ struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
 
 /* ---- the operations of the evaluator -------------------------------------------------------- */
 
-/* Returns the best plan of a model on the only chip of a box, with the largest memory that may
- * be chosen. */
+/* Returns the best plan of a model on the only chip of a box, with the largest memory. */
 static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
@@ -217,8 +215,7 @@ static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_ev
                               pz_task_most_hbm(original->task), effort, limit_s);
 }
 
-/* Moves the bounds of the worker to a box, unless they are at this box already, as for all but
- * the first model. */
+/* Moves the bounds of the worker to a box, unless they are there already. */
 static void go_to_box(struct pz_original_worker *worker, const struct pz_box *box) {
   struct pz_point point = pz_box_point(box);
   if (worker->is_at_box && worker->box.kind == box->kind &&

@@ -14,8 +14,7 @@ struct pz_task_options {
   int64_t devices, batch;
   double state; /* bytes of state per byte of parameters */
   struct pz_choices
-      /* memory of a chip that may be chosen; the search uses the largest, because more is never
-       * slower */
+      /* choices of the HBM of a chip; the search uses the largest */
       hbm_gib;
   int64_t quick_steps, steps; /* limits of steps per schedule: with quick and with full effort */
 };
@@ -32,8 +31,7 @@ struct pz_original_task {
 /* Returns the stage whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics pz_task_semantics(const struct pz_original_task *task);
 
-/* Returns the placement problem of a variant on chips with `hbm_gib` of memory, without its
- * layers. */
+/* Returns the placement problem of a variant on chips with this memory, without its layers. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
                                         const struct pz_variant *variant, double hbm_gib,
                                         bool recompute);

@@ -209,8 +209,7 @@ static struct pz_plan_finder *finder_of(struct training *training, unsigned work
   return training->finders[(size_t)worker * training->question.n_models + model];
 }
 
-/* Returns whether the buffers of the chip hold a tile.  A chip that does not cannot run
- * anything. */
+/* Returns whether the buffers of a chip hold a tile; otherwise it cannot run anything. */
 static bool holds_tiles(const struct pz_chip *chip) {
   return chip->tensor.local_bytes >= pz_chip_least_local_bytes(chip) &&
          chip->glb_bytes >= pz_chip_least_glb_bytes(chip);
@@ -254,8 +253,7 @@ static double estimate_training(struct pz_call *call, struct pz_evaluator *evalu
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Finds the plans with a step below limit_s.  Finds none if the buffers of the chip hold no
- * tile. */
+/* Finds the plans with a step below limit_s, or none if the chip cannot hold a tile. */
 static struct pz_found_plans find_plans(struct pz_call *call, struct training *training,
                                         unsigned worker, const struct pz_chip *chip, uint32_t model,
                                         double limit_s, double *least_s) {

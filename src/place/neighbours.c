@@ -60,9 +60,8 @@ struct neighbour {
   struct pz_prediction prediction;
 };
 
-/* Completes a neighbour and prices it, if its framework can run it.  A plan that needs more memory
- * than the limit is not simulated, and its step is 0.  Any error means that the change does not
- * give a plan. */
+/* Completes a neighbour and prices it, if its framework can run it.  A plan above the memory
+ * limit is not simulated, and its step is 0.  Any error means that the change gives no plan. */
 static void price_neighbour(struct pz_call *call, void *ctx) {
   struct neighbour *neighbour = ctx;
   struct neighbour_walk *walk = neighbour->walk;
@@ -120,9 +119,9 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Returns whether a neighbour may have this value of a degree.  Context parallelism divides a
- * sample into pairs of halves, so that causal attention is balanced.  Expert parallelism is only
- * doubled or halved. */
+/* Returns whether a neighbour may have this value of a degree.  Context parallelism gives a
+ * device two parts of a sample to balance causal attention.  Expert parallelism is only doubled
+ * or halved. */
 static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
                             int64_t degree) {
   const struct pz_plan *base = neighbourhood->plan;
@@ -192,8 +191,7 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
   if (enough < chunk_layers) try_neighbour(call, walk, *plan, field);
 }
 
-/* Tries no, selective and full recomputation, and full recomputation of the fewest layers that
- * fit. */
+/* Tries no, selective and full recomputation, and full recomputation of the fewest layers. */
 static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
@@ -234,8 +232,7 @@ static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
   }
 }
 
-/* Tries the other ZeRO stages, and turns on each overlap that is off, where there is something to
- * shard or overlap. */
+/* Tries the other ZeRO stages, and each overlap that is off, if the plan has a use for them. */
 static void change_sharding(struct pz_call *call, struct neighbour_walk *walk, bool zero_stages,
                             bool overlaps) {
   const struct pz_plan *base = walk->neighbourhood->plan;

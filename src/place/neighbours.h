@@ -38,8 +38,7 @@ typedef bool pz_neighbour_fn(struct pz_call *call, void *ctx, const struct pz_pl
 void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *neighbourhood,
                          pz_neighbour_fn *fn, void *ctx);
 
-/* Returns whether the memory of a plan is within the limit, and its offloaded part within the
- * memory of the host. */
+/* Returns whether a plan is within the memory limit and its offloaded part fits on the host. */
 static inline bool pz_neighbour_fits(const struct pz_neighbourhood *neighbourhood,
                                      const struct pz_prediction *prediction) {
   return prediction->needed_bytes <= neighbourhood->limit_bytes &&

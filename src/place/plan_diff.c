@@ -20,8 +20,7 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* Items that a path may change: fields of the plan by number, and the machine (model, chip and
- * cluster together). */
+/* Items that a path may change: plan fields, and the machine (model, chip and cluster). */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 /* One of the two runs that are compared. */
@@ -116,14 +115,13 @@ static bool same_text(const char *first, const char *second) {
   return first == second || (first && second && strcmp(first, second) == 0);
 }
 
-/* Returns whether two networks are equal except for their number of devices, which may be
- * scaled. */
+/* Returns whether two networks are equal apart from their number of devices. */
 static bool same_network(const struct pz_cluster *first, const struct pz_cluster *second) {
   if (!first || !second) return first == second;
-  struct pz_cluster first_scaled = *first, y = *second;
-  first_scaled.devices = y.devices = pz_max(first->devices, second->devices);
-  first_scaled.stated_devices = y.stated_devices = 1;
-  return same_json(pz_cluster_json(&first_scaled), pz_cluster_json(&y));
+  struct pz_cluster first_scaled = *first, second_scaled = *second;
+  first_scaled.devices = second_scaled.devices = pz_max(first->devices, second->devices);
+  first_scaled.stated_devices = second_scaled.stated_devices = 1;
+  return same_json(pz_cluster_json(&first_scaled), pz_cluster_json(&second_scaled));
 }
 
 /* Returns whether two plans have the same value of a field. */
@@ -385,8 +383,7 @@ static const char *describe_parts(struct pz_call *result, const struct pz_predic
   return has_others ? pz_format(result, "%s, %+.2g s others", text, others_s) : text;
 }
 
-/* Returns a text that says why a plan does not fit: the missing memory, and the largest part of
- * the needed memory. */
+/* Describes why a plan does not fit: the missing memory, and the largest part of the memory. */
 static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *prediction) {
   const struct pz_part_info *part, *largest = pz_memory_part_at(0);
   if (prediction->needed_bytes <= prediction->usable_bytes)
@@ -406,9 +403,8 @@ static const char *describe_misfit(struct pz_call *result, const struct pz_predi
                    pz_memory_part(&prediction->peak, largest) / 1e9);
 }
 
-/* Returns a text that compares run b with run a.  Runs with the same tokens per step on the same
- * number of devices are compared by the parts of their steps, others by tokens per second and
- * device. */
+/* Describes how run b compares with run a: by the parts of their steps if tokens per step and
+ * devices are the same, otherwise by tokens per second and device. */
 static const char *describe_verdict(struct pz_call *result, const struct pz_plan_diff *diff) {
   const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
   bool same_work = a->tokens == b->tokens && diff->a.plan.devices == diff->b.plan.devices;

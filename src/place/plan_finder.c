@@ -88,15 +88,13 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Returns a lower bound of the factor by which waiting for each other slows devices down: the
- * factor for all devices.  With fewer devices, the work of each grows by more than the waiting
- * falls. */
+/* Returns a lower bound of the slowdown by devices that wait for each other: that of all
+ * devices.  With fewer devices, the work of each grows by more than the waiting falls. */
 static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* Returns a lower bound of the step of all plans of a shape, which follows from the time of a
- * whole microbatch. */
+/* Returns a lower bound of the step of all plans of a shape, from the time of a microbatch. */
 static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
   enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
@@ -104,8 +102,7 @@ static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz
          finder->terms.share[shape] * waiting_factor(&finder->question);
 }
 
-/* Returns a lower bound of the step of the plans of a shape that fit in the HBM, from its
- * frontier. */
+/* Returns a lower bound of the step of all plans of a shape that fit, from its frontier. */
 static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *finder,
                                const struct pz_term_rates *rates, uint32_t shape) {
   const struct pz_frontier *plans = pz_plan_frontier_shape(call, &finder->frontiers, shape);
@@ -142,8 +139,8 @@ static int by_rank(const void *a, const void *b) {
   return (first->shape > second->shape) - (first->shape < second->shape);
 }
 
-/* Lists in finder->ranked the shapes that may have a step below the limit, lowest bound first.
- * Returns their number. */
+/* Ranks the shapes that may have a step below the limit, lowest bound first.  Returns their
+ * number. */
 static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
                             struct pz_finder_chip finder_chip, double limit_s) {
   struct pz_term_rates rates =
@@ -162,8 +159,7 @@ static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from layer times ---------------------------------------------------------------- */
 
-/* Returns the times of the terms of a shape on the chip for which it is timed, without transfers
- * between stages. */
+/* Returns the times of the terms of a timed shape, without transfers between stages. */
 static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_plan_space *space,
                                           struct pz_step_shape *shape) {
   static const int recomputations[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
@@ -188,8 +184,7 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
   return terms;
 }
 
-/* Lowers *least_s to the least bound of the grid's plans, and stores the plan that has it as the
- * promising one. */
+/* Lowers *least_s to the least bound of the grid's plans, whose plan becomes the promising one. */
 static void bound_grid(struct pz_call *call, struct pz_plan_finder *finder,
                        struct pz_step_shape *shape, uint32_t grid,
                        const struct pz_term_seconds *seconds, double *least_s) {
@@ -211,8 +206,7 @@ static void bound_grid(struct pz_call *call, struct pz_plan_finder *finder,
   }
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on a chip, in the network of the
- * question. */
+/* Lowers *least_s to the least bound of the shape's plans on a chip in the question's network. */
 static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
                            struct pz_step_shape *shape, const struct pz_chip *chip,
                            double *least_s) {
@@ -389,8 +383,7 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   pz_plan_frontiers_init(&finder->frontiers, &finder->space, &finder->memory);
   pz_defer(call, release_finder, finder);
   struct pz_plan_space *space = &finder->space;
-  /* shapes are timed again for every chip; at first the relaxation without nested mappings is
-   * sufficient */
+  /* shapes are timed again for every chip, so that relaxed times are sufficient at first */
   relaxed->rules.nested_mapping = false;
   finder->question.job.chip = relaxed;
   if (!question->job.times) finder->own_times = pz_product_times_new(call, question->shared);

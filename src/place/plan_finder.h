@@ -31,14 +31,12 @@ void pz_plan_finder_free(struct pz_plan_finder *finder); /* accepts NULL */
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
-/* Returns a tighter bound of the same kind, from simulated GEMM mappings and exposed
- * collectives. */
+/* Returns a tighter bound, from simulated GEMM mappings and exposed collectives. */
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
-/* Takes the plan that had the lowest bound in the last call of pz_finder_bound_s(), and returns
- * its lower bound on another chip, which shows how much a resource matters.  Returns HUGE_VAL if
- * there is no such plan. */
+/* Returns the lower bound on this chip of the plan that had the lowest bound in the last call of
+ * pz_finder_bound_s(), or HUGE_VAL if there is none.  It shows how much a resource matters. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip);
 

@@ -37,8 +37,7 @@ struct listed_plan {
   uint32_t first_count, n_counts;
 };
 
-/* A frontier under construction: plans that no other plan dominates, and the counts of their
- * stages. */
+/* A frontier under construction: plans that no other plan dominates, and their counts. */
 struct frontier_list {
   struct pz_plan_frontiers *frontiers;
   struct pz_call memory;       /* intermediate memory of the list */
@@ -154,10 +153,9 @@ static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
   return true;
 }
 
-/* Computes how often each stage of a plan runs each term, including the terms of earlier stages
- * through which the first microbatch passes before.  Leaves out stages that other stages
- * dominate.  The counts are raised by the time that devices wait for each other.  Returns the
- * number of counts. */
+/* Computes how often each stage of a plan runs each term, including earlier stages that the
+ * first microbatch passes before.  Leaves out stages that others dominate.  Waiting for other
+ * devices raises all counts.  Returns the number of counts. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
                             struct pz_term_counts counts[MAX_PLAN_COUNTS]) {
@@ -261,8 +259,7 @@ static const struct pz_frontier *find_frontier(struct pz_call *call,
   return frontier;
 }
 
-/* Packs a finished list, stores it for this finder and others, and releases the memory of the
- * list. */
+/* Packs a finished list, stores it for all finders, and releases the memory of the list. */
 static const struct pz_frontier *store_frontier(struct pz_call *call, struct frontier_list *list,
                                                 const struct frontier_key *key,
                                                 const struct pz_step_shape *shape) {

@@ -35,8 +35,7 @@ static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_f
   return (const struct pz_frontier_plan *)(frontier + 1);
 }
 
-/* Returns a plan of the frontier of a grid with all fields.  Its stage_recompute points into the
- * frontier. */
+/* Returns the whole plan of a packed plan.  Its stage_recompute points into the frontier. */
 struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
                                   const struct pz_frontier_plan *frontier_plan,
                                   const struct pz_plan_space *space,
@@ -58,8 +57,7 @@ struct pz_plan_frontiers {
   struct pz_plan_memory *memory;
   struct pz_arena arena;
   struct pz_map index; /* from struct frontier_key to the index in `stored` */
-  /* Pointers to frontiers (struct pz_frontier), in the arena, or in the table that finders
-   * share. */
+  /* const struct pz_frontier *, in the arena or in the table that finders share */
   struct pz_vec stored;
 };
 

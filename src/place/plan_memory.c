@@ -162,8 +162,7 @@ static void recompute_by_stage(const struct pz_plan_memory *memory, struct pz_pl
   plan->n_stage_recompute = plan->pp;
 }
 
-/* Returns the bytes that a plan needs if every stage recomputes this number of layers of each
- * chunk. */
+/* Returns the bytes that a plan needs if all chunks recompute this number of layers. */
 static double plan_bytes_with(const struct pz_plan_memory *memory,
                               const struct pz_step_shape *shape, const struct pz_plan *plan,
                               int64_t layers, double cutoff_bytes) {

@@ -26,8 +26,7 @@ struct pz_plan_memory {
   struct pz_vec cache;       /* struct cached_memory */
 };
 
-/* Prepares the computation of memory for the plans of a listed space: for one chip, or with a cache
- * for many chips. */
+/* Prepares the computation for plans of a listed space, with a cache if many chips follow. */
 void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *memory,
                          const struct pz_plan_space *space, bool caches);
 void pz_plan_memory_release(struct pz_plan_memory *memory);

@@ -14,8 +14,7 @@
 
 /* ---- the best plans ------------------------------------------------------------------------- */
 
-/* Returns whether plan a is simpler to set up than plan b.  Decides between plans of the same
- * value. */
+/* Returns whether plan a is simpler to set up than plan b, which has the same value. */
 static bool is_simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
   if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
@@ -41,8 +40,7 @@ static bool is_before(const struct pz_plan_pricing *pricing, const struct pz_fou
   return is_simpler(&a->plan, &b->plan);
 }
 
-/* Returns whether a plan with these lower bounds of its step and its bytes could be among the
- * best. */
+/* Returns whether a plan with these lower bounds of step and bytes could be among the best. */
 static bool could_be_best(const struct pz_plan_pricing *pricing, const struct pz_plan *plan,
                           double bound_s, double bound_bytes) {
   if (pricing->cutoff_s > 0 && bound_s >= pricing->cutoff_s) return false;
@@ -137,9 +135,8 @@ static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_prici
   return !could_be_best(pricing, &relaxed, bound_s, 0);
 }
 
-/* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or by
- * the lower bound with the recomputation and offload that memory requires; otherwise it is
- * simulated. */
+/* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or
+ * by its own lower bound after memory has chosen its layers; otherwise it is simulated. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;

@@ -32,8 +32,7 @@ void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *pricing,
                           struct pz_plan_space *space, struct pz_plan_memory *memory,
                           struct pz_arena *results);
 
-/* Returns whether a plan of the grid could be among the best, according to the lower bound of the
- * grid. */
+/* Returns whether the lower bound of a grid allows a plan that is among the best. */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
                               const struct pz_plan_grid *grid);
 
@@ -51,8 +50,7 @@ double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pri
 void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *pricing,
                          struct pz_step_shape *shape, const struct pz_plan *plan);
 
-/* Returns a copy of a found plan whose recomputed layers by stage are in the memory of the
- * results. */
+/* Returns a copy of a found plan whose stage_recompute is in the memory of the results. */
 struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
                                           const struct pz_plan_pricing *pricing,
                                           const struct pz_found_plan *one);

@@ -18,12 +18,10 @@ struct pz_plan_question {
    * attention, execution etc.), the values of pinned fields, and the wanted overlap, of which every
    * plan has what its framework can overlap. */
   struct pz_plan plan;
-  /* Set of the searched fields that every plan must have as in `plan`.  A pinned overlap must be
-   * the same exactly. */
+  /* Set of the searched fields that every plan must have exactly as in `plan`. */
   uint64_t pinned;
 
-  /* The search also chooses the dispatcher of expert tokens and CUDA graphs, unless they are in
-   * fixed_features. */
+  /* The search also chooses dispatcher and CUDA graphs, unless they are in fixed_features. */
   bool searches_features;
   uint64_t fixed_features; /* a set of PZ_PLAN_PIN(DISPATCHER) and PZ_PLAN_PIN(CUDA_GRAPHS) */
   int without;             /* a set of enum pz_software that the user lacks */
@@ -41,8 +39,7 @@ struct pz_plan_question {
       /* a run over this number of tokens must end within deadline_s, or 0 if no deadline */
       deadline_s;
   uint32_t top; /* number of plans to return; 0 means 1 */
-  /* Number of further plans to return, each the best of a kind (pz_plan_kind) other than the
-   * simplest's. */
+  /* Number of further plans to return, each the best of another kind (pz_plan_kind). */
   uint32_t kinds;
 
   unsigned threads;             /* number of threads, or 0 for one per processor */

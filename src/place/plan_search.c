@@ -23,8 +23,7 @@ const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 const char *const pz_plan_risk_names[] = {"counted", "none", NULL};
 const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graphs", NULL};
 
-/* A kind of plans is listed if the step of its best plan is within this factor of the best step.
- * The factor is a choice. */
+/* A kind of plans is listed if its best step is within this factor of the best; a choice. */
 static const double KIND_STEP_FACTOR = 1.25;
 
 /* ---- the question --------------------------------------------------------------------------- */
@@ -374,8 +373,7 @@ static void search_space(struct pz_call *call, void *ctx) {
 struct pz_found_plans *pz_find_plans(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_found_plans *found = pz_alloc(call, 1, sizeof *found);
-  /* its own border releases the working memory of the search; results are in the memory of the
-   * call */
+  /* the border releases the working memory of the search, but not the results */
   struct space_search search = {question, call->arena, found};
   struct pz_error err = {0};
   enum pz_status status = pz_border(search_space, &search, &err);

@@ -22,8 +22,7 @@
 
 enum { MAX_MBS = 128, MAX_CHUNKS = 1024, MAX_CP = 32, MAX_EP = 1024, MAX_LAYERS = 1024 };
 
-/* Maximum number of replicas of the plans with which framework_can_run() asks the framework's
- * rules. */
+/* Maximum number of replicas of the plans with which framework_can_run() probes. */
 enum { MAX_PROBED_REPLICAS = 1 << 20 };
 
 /* Number of shapes that keep their step model, of some hundred kilobytes, from the start.  Others
@@ -252,8 +251,7 @@ void pz_plan_set_derived(const struct pz_plan_space *space, struct pz_plan *plan
     (void)pz_rule_list_overlap(&space->rules, plan, &space->model);
 }
 
-/* Sets the recomputation of a plan: of all layers, unless their number is chosen later by
- * memory. */
+/* Sets the recomputation of a plan: of all layers, unless memory decides their number later. */
 static void set_recompute(struct pz_plan *plan, enum pz_recomputation recompute) {
   plan->recompute = (int)recompute;
   plan->recompute_layers = 0;
@@ -396,8 +394,7 @@ static void list_ways(struct pz_plan_space *space) {
 
 /* ---- what the framework supports ------------------------------------------------------------ */
 
-/* Returns a plan whose degrees satisfy every divisibility rule, with which a framework is probed
- * for what it supports. */
+/* Returns a plan whose degrees satisfy every divisibility rule, for probing a framework. */
 static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, int zero) {
   struct pz_plan plan = space->question->plan;
   plan.tp = plan.cp = plan.ep = plan.mbs = plan.vpp = 1;
@@ -618,9 +615,8 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *question,
   return (double)microbatches * microbatch_s / (double)grid->pp * (1 + waiting);
 }
 
-/* Returns whether a job may use this number of devices: a part of one node, whole nodes, or the
- * same part of several nodes, the largest power of two of their devices (for example 64 of a domain
- * of 72). */
+/* Returns whether a job may use this number of devices: a part of one node, whole nodes, or of
+ * each of several nodes the largest power of two of its devices (64 of a domain of 72). */
 static bool fills_nodes(const struct pz_plan_space *space, int64_t devices) {
   int64_t node_part = 1, available = space->question->plan.devices, node = space->devices_per_node;
   while (2 * node_part <= node) node_part *= 2;
@@ -706,16 +702,15 @@ static bool can_order(const struct pz_plan *plan, int64_t layers) {
   return plan->pp > 1 && (is_v || microbatches % plan->pp == 0);
 }
 
-/* Returns whether the question allows the plan's ZeRO stage.  Without replicas nothing is sharded,
- * but stage 1 is tried, because some frameworks have an optimizer on the host, or state in fewer
- * bits, only there. */
+/* Returns whether the question allows the plan's ZeRO stage.  Without replicas, stage 1 is still
+ * tried, because some frameworks have an optimizer on the host, or state in fewer bits, only
+ * with it. */
 static bool can_shard(const struct pz_plan_space *space, const struct pz_plan *plan) {
   if (space->question->pinned & PZ_PLAN_PIN(ZERO)) return space->question->plan.zero == plan->zero;
   return !has_no_replicas(plan) || plan->zero <= 1;
 }
 
-/* Returns whether the plan has ZeRO stage 0 although stage 1, which needs less time and memory,
- * is possible. */
+/* Returns whether the plan has ZeRO stage 0 although stage 1, which is better, is possible. */
 static bool is_dominated_by_zero_1(const struct pz_plan_space *space, const struct pz_plan *plan) {
   struct pz_plan sharded = *plan;
   sharded.zero = 1;
@@ -836,8 +831,7 @@ uint64_t pz_plan_grid_count(struct pz_call *call, struct pz_plan_space *space,
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Raises an error if the pinned tp does not divide the attention heads, the most likely reason for
- * an empty space. */
+/* Raises an error if the pinned tp does not divide the attention heads. */
 static void check_pinned_tp(struct pz_call *call, const struct pz_plan_space *space,
                             const struct pz_workload *workload) {
   int64_t tp = space->question->plan.tp;

@@ -18,8 +18,7 @@
 
 enum { PZ_PLAN_VARIANTS = 6 };
 
-/* Seconds of a microbatch through all layers: if a step has a single microbatch, and if it has
- * several. */
+/* Seconds of a microbatch through all layers, if it is the only one of a step or not. */
 struct pz_shape_time {
   double single_s, several_s;
 };
@@ -35,8 +34,7 @@ struct pz_step_shape {
 
   /* used by the plan finder */
   uint32_t first_grid, n_grids; /* the grids of the shape are adjacent */
-  /* The shape with the same plans and memory that differs at most in `halves`, which may be this
-   * shape itself. */
+  /* The shape with the same plans and memory that differs at most in `halves`. */
   uint32_t representative;
   uint64_t timed_for; /* key of the chip for which the model is timed, or 0 if none */
 };
@@ -99,8 +97,7 @@ struct pz_plan_space {
   struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first variant is that of the question */
   uint32_t n_variants;
   struct pz_plan_ways ways; /* of the plan that is being visited */
-  /* sets of 1 << enum: sets of bits 1 << enum: the orders and recomputations that the framework
-   * supports */
+  /* sets of bits 1 << enum that the framework supports */
   unsigned pipeline_orders, recomputations;
   char warning[200]; /* warning about the model for the user, or "" */
 };
@@ -123,8 +120,7 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
 /* Raises PZ_STOPPED if the search was cancelled or its time is over. */
 void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *space);
 
-/* Begins a phase of `total` units in the progress that the user sees.  The progress is finished
- * when the call ends. */
+/* Begins a phase of `total` units in the progress, which is finished when the call ends. */
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
                             const char *label, const char *unit, uint64_t total);
 
@@ -145,8 +141,7 @@ double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *pl
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Returns a plan of a shape with one stage and one replica, without sharding, recomputation and
- * offload. */
+/* Returns the plainest plan of a shape: one stage, one replica, and no way to save memory. */
 struct pz_plan pz_step_shape_plan(const struct pz_plan_question *question,
                                   const struct pz_step_shape *shape);
 
@@ -154,13 +149,11 @@ struct pz_plan pz_step_shape_plan(const struct pz_plan_question *question,
 struct pz_plan pz_step_shape_fastest(const struct pz_plan_question *question,
                                      const struct pz_step_shape *shape);
 
-/* Makes the step model of a shape for the question's chip, unless it has one.  Raises the errors of
- * pz_step_model_new(). */
+/* Makes the step model of a shape, unless it has one.  Raises the errors of pz_step_model_new(). */
 void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *question,
                         struct pz_step_shape *shape);
 
-/* Computes the microbatch times of an open shape for every variant, each for the fastest
- * pipeline order. */
+/* Computes the microbatch times of an open shape in every variant, in the fastest order. */
 void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
                         struct pz_step_shape *shape);
 
@@ -176,8 +169,7 @@ static inline double pz_layer_step_s(const struct pz_layer_step *step) {
 
 /* ---- grids ---------------------------------------------------------------------------------- */
 
-/* Returns the plan of a grid with one chunk per stage, without sharding, recomputation and
- * offload. */
+/* Returns the plainest plan of a grid: one chunk per stage, and no way to save memory. */
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
                                  const struct pz_plan_grid *grid);
 
@@ -218,8 +210,7 @@ bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, 
  * framework has for the plan. */
 void pz_plan_set_derived(const struct pz_plan_space *space, struct pz_plan *plan);
 
-/* Returns whether the number of layers with offloaded activations is still to be chosen by
- * memory. */
+/* Returns whether memory is to decide how many layers offload their activations. */
 static inline bool pz_plan_offload_is_open(const struct pz_plan_question *question,
                                            const struct pz_plan *plan) {
   return plan->offload & PZ_OFFLOAD_ACTIVATIONS && !question->plan.offload_layers &&

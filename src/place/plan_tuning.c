@@ -21,8 +21,7 @@
 #include "step/correction.h"
 #include "step/prediction.h"
 
-/* Changes must save at least this fraction of the step.  Smaller differences are below the accuracy
- * of the predictions. */
+/* The least fraction of the step that a change must save; predictions are not more accurate. */
 static const double LEAST_GAIN = 1e-3;
 
 /* The state of one call of pz_plan_tune(). */
@@ -45,8 +44,7 @@ static void predict_run(struct pz_call *call, struct tuning *tuning) {
   struct pz_training_run *run = &result->own;
   struct pz_call in_result = pz_call_in(call, tuning->memory);
   *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, false);
-  /* because the run exists, plans may need as much memory as it does, even above the usable
-   * bytes */
+  /* plans may need as much memory as the existing run, even above the usable bytes */
   result->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
     result->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
@@ -185,8 +183,7 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   tuning->run.layers = tuning->neighbourhood.layers;
   tuning->neighbourhood.limit_bytes = result->limit_bytes;
   tuning->neighbourhood.etp_is_tp = tuning->own_plan.etp && !tuning->run.from[PZ_PLAN_ETP];
-  /* interleaved stages overlap transfers with compute by default, unless the run switches that
-   * off */
+  /* interleaved stages overlap transfers by default, unless the run switches that off */
   struct pz_plan interleaved = tuning->own_plan;
   interleaved.pp = interleaved.vpp = 2;
   interleaved.overlap = 0;

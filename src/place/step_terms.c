@@ -476,8 +476,7 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
                                       const struct pz_chip *chip, const struct pz_cluster *net) {
   const struct pz_correction *correction = &chip->correction;
   struct pz_cluster corrected = *net;
-  /* the least of the factors, because GEMMs end with lane operations and attention also uses
-   * lanes */
+  /* the least factor, because GEMMs and attention also use lanes */
   double least_factor =
       pz_fmin(pz_fmin(pz_corrected(correction->gemms), pz_corrected(correction->attention)),
               pz_corrected(correction->elementwise));

@@ -98,8 +98,7 @@ struct pz_term_rates {
 struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_tables *tables,
                                       const struct pz_chip *chip, const struct pz_cluster *net);
 
-/* What limits the passes of a schedule: one resource, or a path of operators that wait for each
- * other. */
+/* What limits a scheduled pass: a resource, or a path of operators that wait for each other. */
 enum pz_term_measure {
   PZ_MEASURE_TENSOR,
   PZ_MEASURE_LANES,
@@ -157,8 +156,7 @@ static inline enum pz_term_measure pz_term_measure_of(const struct pz_term_table
   return best;
 }
 
-/* Returns a lower bound of the time of a term of a shape.  The measure is used if passes are
- * scheduled. */
+/* Returns a lower bound of the time of a term, by the measure if passes are scheduled. */
 static inline double pz_term_s(const struct pz_term_tables *tables,
                                const struct pz_term_rates *rates, uint32_t shape, uint32_t term,
                                enum pz_term_measure measure) {

@@ -64,8 +64,7 @@ static void check_pins(struct pz_call *call, const struct pz_training_place_opti
              (long long)plan->batch, (long long)mbs, (long long)dp);
 }
 
-/* Converts the options to a question.  Its texts live as long as the call, and its network as
- * long as `widened`. */
+/* Converts the options to a question, which refers to the network *widened. */
 static struct pz_plan_question place_question(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_training_place_options *options,
                                               struct pz_cluster *widened) {
@@ -109,8 +108,7 @@ static struct pz_training_run *predict_found(struct pz_call *call,
   return run;
 }
 
-/* Returns whether two found plans have equal predictions and degrees, so that users would not
- * tell them apart. */
+/* Returns whether two found plans are alike for the user, with equal predictions and degrees. */
 static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
   return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
          a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
@@ -145,8 +143,7 @@ static void predict_all_found(struct pz_call *call, struct pz_call *in_result,
 
 /* ---- the gain of options that are off by default -------------------------------------------- */
 
-/* The option that switches on an overlap in Megatron-LM, torchtitan and DeepSpeed; NULL if there is
- * none. */
+/* The option of each framework that switches on an overlap, or NULL if it has none. */
 static const struct {
   int overlap;
   const char *name, *core, *titan, *deepspeed;
@@ -220,8 +217,7 @@ static void find_all_devices(struct pz_call *call, void *ctx) {
   if (found->n) search->out->all_devices = predict_found(call, &question, &found->simplest, false);
 }
 
-/* Searches the best plans and predicts them.  The call `in_result` allocates in the memory of
- * the result. */
+/* Searches the best plans, and predicts them in the memory of the result (in_result). */
 static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
                                const struct pz_job *job,
                                const struct pz_training_place_options *options,
@@ -304,8 +300,7 @@ void pz_training_plans_free(struct pz_training_plans *plans) {
 
 enum { MAX_DEVICES_FACTOR = 64, MIN_SEQ = 128 };
 
-/* Returns whether a search with these options, begun at begin_s, ended without an answer because
- * its time was over. */
+/* Returns whether a search that began at begin_s found no answer because its time was over. */
 static bool ran_out_of_time(const struct pz_training_place_options *options, double begin_s,
                             enum pz_status status) {
   return status == PZ_NO_ANSWER && options->seconds > 0 &&

@@ -32,8 +32,7 @@ enum pz_rule_set {
   PZ_RULES_AUTOMODEL = 16
 };
 
-/* Groups of similar frameworks: a measured run of one of them tells how accurate predictions for
- * the others are. */
+/* Groups of frameworks for which predictions are similarly accurate. */
 enum pz_framework_family {
   PZ_FAMILY_MEGATRON,
   PZ_FAMILY_FSDP,

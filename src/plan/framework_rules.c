@@ -28,8 +28,7 @@ static const int expert_modules = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_
 #define overlaps(what) (plan->overlap & (int)PZ_OVERLAP_##what)
 #define uses_library(name) (plan->attention_library && strcmp(plan->attention_library, name) == 0)
 
-/* Returns whether a single number of recomputed layers for all stages would recompute the same
- * layers. */
+/* Returns whether one number of recomputed layers for all stages means the same. */
 static bool recomputes_alike(const struct pz_plan *plan, const struct pz_model_shape *model) {
   struct pz_plan unified = *plan;
   return model->layers && pz_plan_unify_recompute(&unified, model->layers);
@@ -56,8 +55,7 @@ static struct pz_lora adapters_of(const struct pz_plan *plan) {
   return has_adapters ? lora : (struct pz_lora){.rank = 0};
 }
 
-/* Returns whether only a part of the linear layers that Megatron Core joins into one has
- * adapters. */
+/* Returns whether adapters are on a part of the layers that Megatron Core joins into one. */
 static bool adapts_part_of_joint_layers(const struct pz_plan *plan) {
   struct pz_lora lora = adapters_of(plan);
   return pz_lora_divides(&lora);
@@ -230,8 +228,7 @@ enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
   for (int i = 0; i < RULES; i++) {
     const struct rule *rule = &rules[i];
     if (!(rule->frameworks & bit) || rule->form <= form) continue;
-    /* For an unknown model, one layer counts as a part of a chunk.  If chunks have one layer, there
-     * is no number to choose. */
+    /* for an unknown model, one layer counts as a part of a chunk */
     if (rule->form == PZ_RECOMPUTE_ALIKE || rule->refuses(&one_layer, &unknown_model, framework))
       form = rule->form;
   }

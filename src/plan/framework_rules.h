@@ -15,8 +15,7 @@
 bool pz_framework_can_run(const struct pz_plan *plan, const struct pz_model_shape *model,
                           struct pz_error *why);
 
-/* Returns whether the framework can train models of this shape at all.  If not, sets *why, which
- * may be NULL. */
+/* Returns whether the framework can train this model.  If not, sets *why, which may be NULL. */
 bool pz_framework_trains(int framework, const struct pz_model_shape *model, struct pz_error *why);
 
 /* Returns the plan's overlap (a set of enum pz_overlap) without what the framework cannot overlap

@@ -103,8 +103,7 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch,
   (void)pz_fields_int_or(config, "decoder_sparse_step", every, 1);
 }
 
-/* Reads DeepSeek-V3 and Kimi K2: latent attention, routed and shared experts, multi-token
- * prediction. */
+/* Reads DeepSeek-V3 and Kimi K2: latent attention, experts, multi-token prediction. */
 static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
                           struct pz_model_shape *shape) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
@@ -214,8 +213,7 @@ static const char *type_at(const void *unused, size_t i) {
   return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
 }
 
-/* Returns the family that config.json names.  Raises PZ_BAD_USE if no launch script is known for
- * it. */
+/* Returns the family of a config.json.  Raises PZ_BAD_USE if no launch script is known for it. */
 static const struct shape_family *find_shape_family(struct pz_call *call,
                                                     struct pz_fields *config) {
   char names[200];

@@ -38,8 +38,7 @@ struct pz_model_shape {
       expert_ffn;
   int64_t shared_ffn;   /* width of all shared experts together, or 0 if none */
   int64_t dense_layers; /* number of layers at the start that have no experts */
-  /* number of groups of experts, and groups from which a token chooses; 0 if experts have no
-   * groups */
+  /* number of groups of experts, and of those per token; 0 if none */
   int64_t groups, group_topk;
   double routed_scale;    /* factor of the sum of the routed experts' results */
   int64_t predict_layers; /* layers of multi-token prediction, or 0 if none */

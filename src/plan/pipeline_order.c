@@ -53,8 +53,8 @@ uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, ui
 
 /* ---- microbatches in flight ----------------------------------------------------------------- */
 
-/* Returns how many of the first `passes` passes belong to a slot, if each slot in turn runs
- * `turn` passes. */
+/* Returns how many of the first passes belong to a slot, if the slots take turns of `turn`
+ * passes. */
 static int64_t passes_of_slot(int64_t passes, int64_t turn, int64_t slots, int64_t slot) {
   return passes / (turn * slots) * turn +
          pz_max(0, pz_min(turn, passes % (turn * slots) - slot * turn));
@@ -71,8 +71,7 @@ static int64_t interleaved_warmup(const struct pz_pipeline_shape *pipeline_shape
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                uint32_t slot) {
   uint32_t in_flight = pipeline_shape->stages -
-                       /* In 1F1B, one microbatch for the stage itself and one for each later
-                        * stage. */
+                       /* 1F1B: one for each stage from this one on */
                        stage;
   if (pz_is_v_pipeline(pipeline_shape->order)) {
     /* As in 1F1B, one microbatch for the chunk itself and one for each later chunk.  ZB-V has

@@ -30,8 +30,7 @@ void pz_require_chunks(struct pz_call *call, const struct pz_plan *plan, int64_t
 /* Checks that stage_recompute has a number for each stage, and that these are in range. */
 void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan);
 
-/* Checks that the layers with 16-bit GEMMs, and those with offloaded activations, are no more than
- * the model has. */
+/* Checks that no more layers have 16-bit GEMMs or offloaded activations than the model has. */
 void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, int64_t layers);
 
 /* ---- layers --------------------------------------------------------------------------------- */
@@ -80,8 +79,7 @@ int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int
  * empty if the plan recomputes only the attention core, or does not recompute selectively. */
 int pz_plan_recomputed_modules(const struct pz_plan *plan);
 
-/* Returns the modules that the plan would recompute with selective recomputation, whatever its
- * recomputation is. */
+/* Returns the modules that the plan would recompute if its recomputation were selective. */
 int pz_plan_selective_modules(const struct pz_plan *plan);
 
 /* Replaces stage_recompute, which has a number of recomputed layers for each stage, by
@@ -93,8 +91,7 @@ bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers);
  * and in the interleaved order to a multiple of the stages. */
 int64_t pz_plan_microbatches(const struct pz_plan *plan);
 
-/* Returns the plan's set of overlaps (enum pz_overlap) without those for which it has no
- * communication. */
+/* Returns the overlaps (enum pz_overlap) of a plan for which it has communication. */
 int pz_plan_effective_overlap(const struct pz_plan *plan);
 
 /* Returns the bytes of one moment of Adam for a parameter; `experts` tells whether the model has
@@ -102,8 +99,7 @@ int pz_plan_effective_overlap(const struct pz_plan *plan);
  * device (use_precision_aware_optimizer in megatron/core/optimizer/optimizer_config.py). */
 double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts);
 
-/* Returns the number format of GEMM operands in all layers but the 16-bit ones
- * (pz_plan_16bit_layers). */
+/* Returns the number format of GEMM operands, except in the 16-bit layers. */
 enum pz_format pz_plan_format(const struct pz_plan *plan);
 
 /* Returns the bytes of the master copy of a 16-bit weight.  With moments of less than 32 bits,
@@ -138,8 +134,7 @@ static inline const struct pz_framework *pz_plan_framework(const struct pz_plan 
 /* Returns the context-parallel degree, which is 1 if it is unset. */
 static inline int64_t pz_plan_cp(const struct pz_plan *plan) { return plan->cp ? plan->cp : 1; }
 
-/* Returns the number of layers at the beginning and the end of the model whose GEMMs stay in 16
- * bit. */
+/* Returns the number of first and last layers of the model whose GEMMs stay in 16 bit. */
 static inline int64_t pz_plan_16bit_layers(const struct pz_plan *plan) {
   return plan->bf16_layers + plan->bf16_first_layers;
 }
@@ -149,8 +144,7 @@ static inline int64_t pz_plan_devices(const struct pz_plan *plan) {
   return plan->tp * pz_plan_cp(plan) * plan->pp * plan->dp;
 }
 
-/* Returns the number of devices that hold the same dense weights: data-parallel replicas times
- * context parallelism. */
+/* Returns the number of devices that hold the same dense weights. */
 static inline int64_t pz_plan_replicas(const struct pz_plan *plan) {
   return plan->dp * pz_plan_cp(plan);
 }
@@ -165,20 +159,10 @@ static inline int64_t pz_plan_etp(const struct pz_plan *plan) {
   return pz_plan_ep(plan) > 1 ? 1 : plan->tp;
 }
 
-/* Returns the dispatcher that sends tokens to their experts, or the framework's default if it is
- * unset. */
+/* Returns the dispatcher of expert tokens, or the framework's default if it is unset. */
 static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *plan) {
   return plan->dispatcher < 0 ? pz_plan_framework(plan)->dispatcher
                               : (enum pz_dispatcher)plan->dispatcher;
-}
-
-/* Returns whether separate kernels sort the tokens that arrive from several devices by expert.
- * They do after an all-to-all and after DeepEP's dispatch (sort_chunks_by_idxs, _DeepepManager in
- * megatron/core/transformer/moe/token_dispatcher.py).  HybridEP writes tokens in that order, and
- * experts with a capacity receive them in that order. */
-static inline bool pz_plan_sorts_tokens(const struct pz_plan *plan) {
-  return pz_plan_dispatcher(plan) != PZ_DISPATCHER_HYBRIDEP &&
-         !(pz_plan_framework(plan)->capacity_factor > 0);
 }
 
 /* Returns whether Megatron Bridge keeps the weights in 8 bit only (fp8_param_gather).  Its recipes
@@ -222,8 +206,7 @@ static inline bool pz_plan_is_hybrid_sharded(const struct pz_plan *plan) {
  * no FSDP, which would keep them in 16 bit (maybe_enable_amp of torchtitan). */
 bool pz_plan_autocasts(const struct pz_plan *plan);
 
-/* Returns the number of devices over which ZeRO shards dense parameters, those that are not
- * experts. */
+/* Returns the number of devices over which ZeRO shards the dense parameters. */
 static inline int64_t pz_plan_shards(const struct pz_plan *plan) {
   return plan->zero && plan->shard ? plan->shard : pz_plan_replicas(plan);
 }

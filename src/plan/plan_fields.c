@@ -83,8 +83,7 @@ enum pz_plan_field pz_plan_field_find(const char *name) {
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* Returns the value of a field as a number.  A text or a list counts as 1 if it is set,
- * otherwise as 0. */
+/* Returns the value of a field as a number, which is 1 for a text or a list that is set. */
 static double field_number(const struct pz_plan *plan, enum pz_plan_field field) {
   const void *at = (const char *)plan + fields[field].offset;
   switch (fields[field].kind) {
@@ -372,8 +371,7 @@ bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field fi
   }
 }
 
-/* Returns a field as a JSON value, a new reference: choices and sets as strings, null for an unset
- * field. */
+/* Returns a new reference to a field as JSON: words as a string, and null if it is unset. */
 static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) {
   const struct pz_plan_field_info *info = &fields[field];
   double value = field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);

@@ -15,10 +15,9 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  /* const int64_t * with a number for each stage.  This kind and the next one cannot be read
-   * from text. */
+  /* const int64_t * with a number for each stage; not read from text */
   PZ_PLAN_KIND_LIST,
-  PZ_PLAN_KIND_LENGTH /* int64_t, the length of the list */
+  PZ_PLAN_KIND_LENGTH /* int64_t, the length of the list; not read from text */
 };
 
 /* Programs that launch training, each of which has its own names for the fields of a plan. */
@@ -89,8 +88,7 @@ bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field fi
  * (pz_plan_field_is_relevant), or NULL if memory ran out. */
 json_t *pz_plan_json(const struct pz_plan *plan);
 
-/* Sets a field from JSON; null unsets it.  Raises PZ_BAD_INPUT for a value that the field does not
- * accept. */
+/* Sets a field from JSON; null unsets it.  Raises PZ_BAD_INPUT for a value out of range. */
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json);
 

@@ -15,8 +15,7 @@
 void pz_read_plan_file(struct pz_call *call, const char *name, const char *text, size_t bytes,
                        struct pz_run_plan *run);
 
-/* Returns a new reference to a run as JSON that pz_read_plan_file() can read, or NULL if memory
- * ran out. */
+/* Returns a new reference to a run as a plan file, or NULL if memory ran out. */
 json_t *pz_run_plan_json(const struct pz_run_plan *run);
 
 /* Returns a list of *n fields of a run: model, chip and cluster, then the fields of its filled

@@ -1,5 +1,4 @@
-/* Filling a plan: replacing unset fields by the framework's defaults, or by what follows from other
- * fields. */
+/* Fills a plan: replaces unset fields by defaults or by values that follow from other fields. */
 #ifndef PZ_PLAN_PLAN_FILL_H
 #define PZ_PLAN_PLAN_FILL_H
 

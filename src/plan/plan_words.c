@@ -112,8 +112,7 @@ static const char *field_at(const void *unused, size_t i) {
   return pz_plan_field_name((enum pz_plan_field)i);
 }
 
-/* Returns the field that a word such as "recompute-layers" or "--tp" names, or PZ_PLAN_FIELDS if it
- * names none. */
+/* Returns the field that a word like "--tp" names, or PZ_PLAN_FIELDS if it names none. */
 static enum pz_plan_field find_named_field(const char *word) {
   char name[40];
   pz_text_copy(name, sizeof name, word + strspn(word, "-"));
@@ -128,8 +127,7 @@ static bool is_among(const char *const *names, const char *word) {
   return *names != NULL;
 }
 
-/* Sets a field.  If it is a set, also reads the further words of the set that follow, separated by
- * commas. */
+/* Sets a field.  If it is a set, also reads the words of the set that follow after commas. */
 static void set_field(struct plan_words *words, enum pz_plan_field field, const char *value) {
   const struct pz_plan_field_info *info = pz_plan_field(field);
   char before[PZ_FIELD_TEXT_MOST];
@@ -154,8 +152,7 @@ static void set_field(struct plan_words *words, enum pz_plan_field field, const 
   pz_read_plan_field(words->call, &words->given, field, value);
 }
 
-/* Reads the value that follows the name of a field, and sets the field.  A switch without a value
- * is on. */
+/* Reads the value after the name of a field, and sets it.  A switch without a value is on. */
 static void read_named_field(struct plan_words *words, enum pz_plan_field field) {
   static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
   const struct pz_plan_field_info *info = pz_plan_field(field);

@@ -1,5 +1,4 @@
-/* Small spaces as a list of their chips, in the order that breaks ties between chips
- * (pz_point_order). */
+/* Lists the chips of small spaces in the order that breaks ties (pz_point_order). */
 #include <stdlib.h>
 
 #include "search/search.h"

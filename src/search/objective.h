@@ -21,8 +21,7 @@ struct pz_objective {
   double devices;
 };
 
-/* Returns the value of a chip with these costs and steps, which are indexed by the entry of the
- * portfolio. */
+/* Returns the value of a chip with these costs, and steps indexed by portfolio entry. */
 double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
                           const struct pz_taken *costs);
 

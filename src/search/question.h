@@ -18,8 +18,7 @@ struct pz_search_entry {
  * one thread. */
 struct pz_round_store {
   void *ctx;
-  /* Appends the bytes of a stored round to *bytes.  bytes->text stays NULL if the round is not
-   * stored. */
+  /* Appends the bytes of a round to *bytes; bytes->text stays NULL if it is not stored. */
   void (*read)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                struct pz_buffer *bytes);
   void (*write)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,

@@ -643,8 +643,7 @@ static void push_roots(struct pz_call *call, struct pz_driver *driver) {
   }
 }
 
-/* Processes open boxes in rounds, the highest bounds first.  Rounds are small until a chip is
- * known. */
+/* Processes open boxes in rounds, highest bounds first.  Rounds are small until a chip is known. */
 static void branch(struct pz_call *call, struct pz_driver *driver) {
   uint32_t size = driver->has_cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
   while (may_continue(call, driver)) {
@@ -695,8 +694,7 @@ static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver
            question->space->name, name);
 }
 
-/* Completes the certificate with the boxes that are still open, and computes the bound of the
- * run. */
+/* Adds the boxes that are still open to the certificate, and computes the bound of the run. */
 static void conclude(struct pz_call *call, struct pz_driver *driver) {
   struct pz_objective_run *run = driver->run;
   const struct pz_objective *objective = &run->objective;

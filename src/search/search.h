@@ -17,8 +17,7 @@
 
 struct pz_search;
 
-/* Creates a search, which the caller frees.  The question is copied, but what it points to is
- * borrowed. */
+/* Creates a search, which the caller frees.  What the question points to is borrowed. */
 struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool);
 void pz_search_free(struct pz_search *search); /* accepts NULL */
@@ -29,8 +28,7 @@ void pz_search_free(struct pz_search *search); /* accepts NULL */
 void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t number,
                         struct pz_objective_run *run);
 
-/* Copies the evaluation of an entry on a chip with the most effort that is known.  Returns false if
- * there is none. */
+/* Copies the known evaluation of an entry on a chip with the most effort, if there is one. */
 bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out);
 
@@ -74,8 +72,7 @@ void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t 
 int pz_point_order(const struct pz_space *space, const struct pz_point *a,
                    const struct pz_point *b);
 
-/* Raises PZ_NO_ANSWER for a space whose chips all violate a limit; the message has the smallest
- * excesses. */
+/* Raises PZ_NO_ANSWER with the smallest excesses over limits that all chips violate. */
 _Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct pz_space *space,
                                             const struct pz_excess *excess);
 

@@ -13,8 +13,7 @@
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* Sets a lower bound on the dynamic energy of each step, or 0 if the objective does not depend on
- * it. */
+/* Sets lower bounds on the dynamic energy of steps, or 0 if the objective ignores it. */
 static void set_least_energy(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_boxed *boxed, struct pz_step_cost *steps) {
   bool needs_energy = task->objective->kind == PZ_OBJECTIVE_PER_JOULE;
@@ -80,8 +79,7 @@ static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int fr
   return slab;
 }
 
-/* Returns the highest index on an axis from which the smallest chip of the box violates no
- * limit. */
+/* Returns the highest index on an axis at which the smallest chip violates no limit. */
 static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
                             enum pz_axis axis) {
   /* low is feasible, and everything above high is not */
@@ -97,8 +95,7 @@ static int highest_feasible(const struct pz_box_task *task, const struct pz_box 
   return high;
 }
 
-/* Closes the chips at the top of an axis that violate a limit.  Returns whether a slab was cut
- * off. */
+/* Closes the slab at the top of an axis that violates a limit.  Returns whether there is one. */
 static bool cut_top(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
                     enum pz_axis axis) {
   int high = highest_feasible(task, box, axis);

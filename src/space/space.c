@@ -57,8 +57,7 @@ struct values {
   int32_t most;
 };
 
-/* Appends a value.  Returns false if it is out of range or not above the last one, or if the
- * list is full. */
+/* Appends a value.  Returns false if it is out of range or not increasing, or the list is full. */
 static bool add_value(struct values *values, int64_t value) {
   int64_t least = values->n ? values->list[values->n - 1] + 1 : 1;
   if (values->n == PZ_SPACE_MOST_VALUES || value < least || value > values->most) return false;
@@ -138,8 +137,7 @@ static bool add_node(struct pz_space *space, const char *name) {
   return false;
 }
 
-/* Adds an array of rows x columns, like "64x128".  Returns false if it is not valid or given
- * twice. */
+/* Adds an array like "64x128".  Returns false if it is not valid or given twice. */
 static bool add_array(struct pz_space *space, const char *text) {
   enum { LARGEST = 1 << 14 };
   char *end;
@@ -166,8 +164,7 @@ static bool add_hbm(struct pz_space *space, const char *name) {
   return false;
 }
 
-/* Reads a list of texts, each of which `add` adds to the space.  With a base, the list may be
- * absent. */
+/* Reads a list of texts, which `add` adds to the space.  With a base, it may be absent. */
 static void read_texts(struct pz_fields *fields, const char *key, const char *accepted,
                        struct pz_space *space, bool (*add)(struct pz_space *, const char *)) {
   const json_t *list = pz_fields_value(fields, key);
@@ -187,8 +184,7 @@ static int compare_arrays(const void *a, const void *b) {
   return (first->rows > second->rows) - (first->rows < second->rows);
 }
 
-/* Reads the axes "rows" and "cols", all products of which are arrays.  Returns false if there are
- * none. */
+/* Reads "rows" and "cols", all products of which are arrays.  Returns false if there are none. */
 static bool read_array_products(struct pz_fields *fields, struct pz_space *space) {
   static const char rows_key[] = "axes.rows|rows", cols_key[] = "axes.cols|cols";
   const json_t *rows_json = pz_fields_value(fields, rows_key),
@@ -241,8 +237,7 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   pz_fields_allow(fields, ignored, sizeof ignored / sizeof *ignored);
 }
 
-/* Checks the number of chips, and that the largest buffers of the space hold a tile of every
- * array. */
+/* Checks the number of chips, and that the largest buffers hold a tile of every array. */
 static void check_space(struct pz_call *call, const char *name, const struct pz_space *space) {
   struct pz_point point = {0};
   struct pz_chip chip;

@@ -71,8 +71,7 @@ struct pz_space {
   const struct pz_cold *constants; /* constants of the chip class, or NULL for the default */
 };
 
-/* Special values of an axis: the value of the base chip, and as many lanes as the array has
- * columns. */
+/* Special values of an axis: that of the base chip, and as many lanes as array columns. */
 enum { PZ_SPACE_OF_BASE = -1, PZ_SPACE_AS_COLUMNS = -2 };
 
 /* A chip of a space. */
@@ -110,12 +109,10 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
 /* Reads a built-in space or a file. */
 void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space *out);
 
-/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if it has none of that
- * name. */
+/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if it lacks that one. */
 void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node);
 
-/* Returns the space in the format of its file.  Returns a new reference, or NULL if out of
- * memory. */
+/* Returns a new reference to the space as JSON of its file, or NULL if out of memory. */
 json_t *pz_space_json(const struct pz_space *space);
 
 /* Appends the documentation of each field of a space file (pz_key_describe) for doc/fields.md. */

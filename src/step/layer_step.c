@@ -498,7 +498,13 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
                    struct pz_pass *pass) {
   if (stored) *stored = (struct pz_op_run){.kind = PZ_RUN_NONE};
   if (op->op_class == PZ_CLASS_NONE || is_ring_collective(op)) return;
-  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(context->plan)) return;
+  /* HybridEP writes tokens in the order of their experts, and experts with a capacity receive
+   * them so.  After an all-to-all or DeepEP's dispatch, separate kernels sort them
+   * (_DeepepManager and sort_chunks_by_idxs in
+   * megatron/core/transformer/moe/token_dispatcher.py). */
+  bool arrives_sorted = pz_plan_dispatcher(context->plan) == PZ_DISPATCHER_HYBRIDEP ||
+                        pz_plan_framework(context->plan)->capacity_factor > 0;
+  if (op->kind == PZ_OP_SORT && arrives_sorted) return;
   double launched_before = pass->launched_ops;
   pass->launched_ops++;
   if (op->op_class != PZ_CLASS_COLLECTIVE) {
