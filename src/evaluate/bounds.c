@@ -563,7 +563,6 @@ struct pz_bounds_at {
       [PZ_SEARCH_MOST_MODELS];
 };
 
-/* Allocates the work space of one thread. */
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds) {
   struct pz_bounds_at *position = pz_alloc(call, 1, sizeof *position);
   uint32_t layers = bounds->task->portfolio->most_layers;
@@ -707,7 +706,6 @@ double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32
   return pz_fmax(work, longest_path(bounds, graph, position->latency_s)) * ROUNDING;
 }
 
-/* Returns a lower bound on the step of every plan of a variant, from the bounds of its layers. */
 double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s) {
   uint32_t n = position->bounds->task->portfolio->variants[variant].w->n_layers;

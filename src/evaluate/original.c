@@ -62,7 +62,6 @@ static void check_axes(struct pz_call *call, const struct pz_space *space) {
              space->name, rejected_axis, space->has_base ? "" : " other axes");
 }
 
-/* Creates the evaluator and a worker for each thread of the pool. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch) {
@@ -181,7 +180,6 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
                                 .plan = found.plan};
 }
 
-/* Returns the best plan of a model on a chip of the space. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s) {
@@ -193,7 +191,6 @@ struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_origin
   return evaluate_here(call, worker, model, hbm_gib, effort, limit_s);
 }
 
-/* Returns the best plan of a model on any chip, without bounds. */
 struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
@@ -251,7 +248,6 @@ static const struct pz_evaluator_ops original_ops = {.name = "original",
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
 
-/* Rebuilds and checks the plan of an evaluation, and describes it in *out. */
 void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
                               const struct pz_evaluation *evaluation, struct pz_partition *out) {

@@ -66,8 +66,6 @@ int64_t pz_training_batch(const struct pz_training_question *question, uint32_t 
   return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }
 
-/* Returns the network of a cluster of these chips: groups of scale_up devices at the chip's link
- * rate, joined by a slower outer network. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip) {
   static const double OUTER_LATENCY_S = 5e-6;
@@ -85,7 +83,6 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *questio
   return net;
 }
 
-/* Returns the question for the plans of one model on a cluster of a chip. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -162,7 +159,6 @@ static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t wor
   }
 }
 
-/* Creates the evaluator with a plan finder for each worker and model. */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
                                         const struct pz_chip *example_chip, struct pz_pool *pool,

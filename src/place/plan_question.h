@@ -75,7 +75,7 @@ struct pz_found_plans {
   /* The search was stopped: the list has the best plans so far, and the certificate a gap. */
   bool stopped;
   int64_t experts;   /* number of experts of the model */
-  char warning[200]; /* a warning about the model for the user, or "" */
+  char warning[200]; /* warning about the model for the user, or "" */
 };
 
 /* Returns the question for a plan that may leave fields unset: these get the framework's defaults,

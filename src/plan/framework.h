@@ -47,24 +47,18 @@ struct pz_framework {
   enum pz_framework_family family;
 
   /* execution */
-  /* trains with the dropout rates of the model, otherwise without dropout */
-  bool dropout;
+  bool dropout;            /* trains with the dropout rates of the model */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
-  /* flash-attention library that it always uses, or NULL if the plan decides */
-  const char *attention;
-  bool stops_early; /* recomputation leaves out the last GEMM (torch.utils.checkpoint) */
-  double
-      /* kernels launched per operator of the graph, or 0 if programs are compiled as a whole */
-      launches_per_op;
-  /* overlaps that a search may switch on besides the default, because they cost nothing */
-  int free_overlap;
-  bool zero_bubble;   /* offers the zero-bubble pipeline orders */
-  bool dualpipe;      /* offers DualPipe instead of ZB-V */
-  bool shards_stages; /* can combine ZeRO 2 and 3 with several pipeline stages */
-  bool node_gather;   /* gathers sharded weights through one network interface per node */
-  /* modules (enum pz_module) that selective recomputation recomputes by default */
-  int recompute_modules;
+  const char *attention;  /* flash-attention library, or NULL if the plan states it */
+  bool stops_early;       /* recomputation leaves out the last GEMM (torch.utils.checkpoint) */
+  double launches_per_op; /* kernels per operator of the graph, or 0 if all are compiled */
+  int free_overlap;       /* overlaps that cost nothing and a search may switch on */
+  bool zero_bubble;       /* offers the zero-bubble pipeline orders */
+  bool dualpipe;          /* offers DualPipe instead of ZB-V */
+  bool shards_stages;     /* can combine ZeRO 2 and 3 with several pipeline stages */
+  bool node_gather;       /* gathers sharded weights through one network interface per node */
+  int recompute_modules;  /* modules that selective recomputation recomputes by default */
 
   /* experts */
   bool fp8_dispatch;             /* tokens are sent to experts in 8 bit if GEMMs are in 8 bit */
@@ -79,10 +73,8 @@ struct pz_framework {
   /* Extra HBM bytes of the token permutation in a forward pass, per 16-bit element sent to an
    * expert.  A backward pass moves twice as much. */
   double routed_bytes;
-  /* extra bytes saved for backward per element of the experts' results */
-  double routed_saved_bytes;
-  /* Collectives of experts run on cores that are reserved for them. */
-  bool reserves_cores;
+  double routed_saved_bytes; /* extra bytes saved per element of the experts' results */
+  bool reserves_cores;       /* collectives of experts run on cores of their own */
 
   /* bytes per parameter that the optimizer and sharding move */
   double optimizer_bytes;                       /* HBM bytes that a step of Adam reads and writes */
@@ -90,33 +82,24 @@ struct pz_framework {
                                                    scattered gradient (ZeRO 3) */
 
   /* memory; bytes are per parameter unless noted */
-  double state_bytes; /* weights, gradients and optimizer state together */
-  /* part of state_bytes for weights; up to 4 are for gradients, and the rest for the optimizer */
-  double weight_bytes;
+  double state_bytes;          /* weights, gradients and optimizer state together */
+  double weight_bytes;         /* part of state_bytes; gradients have up to 4 of the rest */
   enum pz_gradients gradients; /* where the backward pass stores the gradients of a layer */
-  /* an empty 16-bit gradient of every matrix of a layer stays allocated */
-  bool placeholder_gradients;
-  double reserve_bytes;    /* total work space of libraries on a device, bytes */
-  bool transformer_engine; /* runs kernels of Transformer Engine, which need more work space */
-  bool plain_decoders;     /* trains plain decoder models (family "decoder" of src/workload) */
-  /* The vocabulary is padded to a multiple of this per device, or 0 if it is not. */
-  int64_t vocab_multiple;
+  bool placeholder_gradients;  /* empty 16-bit gradients of a layer stay allocated */
+  double reserve_bytes;        /* total work space of libraries on a device, bytes */
+  bool transformer_engine;     /* runs kernels of Transformer Engine, which need more work space */
+  bool plain_decoders;         /* trains plain decoder models (family "decoder" of src/workload) */
+  int64_t vocab_multiple; /* the vocabulary is padded to a multiple of this x tp; 0: unpadded */
   enum pz_loss loss;
-  /* gradients of parameters whose optimizer state is on the host are there, too */
-  bool offloads_gradients;
-  /* gradients are accumulated in the precision in which replicas exchange them */
-  bool exchanges_sums;
-  /* bytes of a moment of Adam in models with experts; 0 stands for 4 */
-  double expert_moment_bytes;
-  double moment_bytes;          /* bytes of a moment of Adam in other models; 0 stands for 4 */
-  enum pz_saved_form fp8_saves; /* how layers with 8-bit GEMMs save activations */
-  double fp8_weight_bytes;      /* 8-bit copies of weights, besides weight_bytes */
-  /* default recipe of 8-bit GEMMs if the chip or the framework lacks mxfp8 */
-  enum pz_fp8_recipe fp8_recipe;
-  bool adapters; /* can train low-rank adapters of frozen models */
-  /* Bytes of the optimizer state of an adapter parameter without a master copy, or 0 if it has
-   * one. */
-  double adapter_state_bytes;
+  bool offloads_gradients;       /* gradients are on the host if the optimizer state is */
+  bool exchanges_sums;           /* gradients are accumulated in the precision of their exchange */
+  double expert_moment_bytes;    /* bytes of an Adam moment in models with experts, 0 for 4 */
+  double moment_bytes;           /* bytes of an Adam moment in other models, 0 for 4 */
+  enum pz_saved_form fp8_saves;  /* how layers with 8-bit GEMMs save activations */
+  double fp8_weight_bytes;       /* 8-bit copies of weights, besides weight_bytes */
+  enum pz_fp8_recipe fp8_recipe; /* default of 8-bit GEMMs without mxfp8 */
+  bool adapters;                 /* can train low-rank adapters of frozen models */
+  double adapter_state_bytes;    /* optimizer state per adapter parameter without a master copy */
 
   /* Values of plan fields that a user leaves unset.  Sequence parallelism is on wherever tp > 1. */
   struct pz_framework_defaults {
@@ -126,7 +109,7 @@ struct pz_framework {
     enum pz_execution execution;
     enum pz_attention attention;
     double grad_bytes;
-    /* or NULL for the fastest library that the chip is calibrated for */
+    /* NULL selects the fastest library that the chip is calibrated for */
     const char *attention_library;
   } plan;
 };

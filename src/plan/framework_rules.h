@@ -42,7 +42,6 @@ struct pz_rule_list {
   int n_overlap;
   bool depends_on_division; /* a rule depends on the division of layers among chunks */
 };
-/* Returns the list of the rules that a framework follows. */
 struct pz_rule_list pz_rule_list_of(int framework);
 
 /* Like pz_framework_can_run(), with all rules of the list. */

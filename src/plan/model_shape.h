@@ -36,16 +36,15 @@ struct pz_model_shape {
   int64_t experts, topk,
       /* number of experts, experts per token, and width of an expert; 0 in a dense model */
       expert_ffn;
-  int64_t shared_ffn;   /* width of all shared experts together, or 0 if none */
-  int64_t dense_layers; /* number of layers at the start that have no experts */
-  /* number of groups of experts, and of those per token; 0 if none */
-  int64_t groups, group_topk;
-  double routed_scale;    /* factor of the sum of the routed experts' results */
-  int64_t predict_layers; /* layers of multi-token prediction, or 0 if none */
-  bool predict_repeats;   /* all prediction layers share the weights of one */
-  int64_t latent;         /* width in which experts compute, or 0 if it is `hidden` */
-  bool shared_gate;       /* the shared expert has a gate */
-  bool sigmoid;           /* the router uses sigmoids and a bias instead of a softmax */
+  int64_t shared_ffn;         /* width of all shared experts together, or 0 if none */
+  int64_t dense_layers;       /* number of layers at the start that have no experts */
+  int64_t groups, group_topk; /* groups of experts, and groups per token; 0 if none */
+  double routed_scale;        /* factor of the sum of the routed experts' results */
+  int64_t predict_layers;     /* layers of multi-token prediction, or 0 if none */
+  bool predict_repeats;       /* all prediction layers share the weights of one */
+  int64_t latent;             /* width in which experts compute, or 0 if it is `hidden` */
+  bool shared_gate;           /* the shared expert has a gate */
+  bool sigmoid;               /* the router uses sigmoids and a bias instead of a softmax */
 
   /* recurrent layers */
   struct pz_recurrence recurrence; /* recurrence.heads is 0 if no layer is recurrent */
@@ -60,8 +59,7 @@ struct pz_model_shape {
   double rotary_base;                /* 0 if no rotary positions */
   double rotary_part;                /* the fraction of each head that is rotated */
   enum pz_rope rope;
-  /* factor by which scaled rotary positions extend the original context */
-  double rope_factor;
+  double rope_factor;          /* factor by which the original context is extended */
   double rope_original;        /* the original context, in tokens */
   double rope_low, rope_high;  /* Llama 3.1: low_freq_factor and high_freq_factor */
   double rope_fast, rope_slow; /* YaRN: beta_fast and beta_slow, in rotations of the context */
@@ -72,11 +70,9 @@ struct pz_model_shape {
   double norm_eps;
   double drop_attention, drop_hidden; /* dropout rates */
   bool tied;                          /* embedding and head share their weights */
-  /* biases in query, key and value; biases in every linear layer */
-  bool qkv_bias, bias;
-  bool gated; /* uses SwiGLU and RMSNorm */
-  /* uses squared ReLU and RMSNorm; models that are neither use GELU and LayerNorm */
-  bool squared;
+  bool qkv_bias, bias;                /* biases of query, key and value; of all linear layers */
+  bool gated;                         /* uses SwiGLU and RMSNorm */
+  bool squared;                       /* uses squared ReLU and RMSNorm */
 };
 
 /* Returns whether a sequence of `seq` tokens exceeds the rotary positions that the model was

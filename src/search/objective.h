@@ -15,9 +15,8 @@ struct pz_objective {
   double batch[PZ_SEARCH_MOST_MODELS]; /* samples per step */
   double weight[PZ_SEARCH_MOST_MODELS];
   struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* step on the reference chip */
-  /* samples/s on the entry's own best chip, for the regret */
-  double best_alone[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken reference_taken; /* costs of the reference chip */
+  double best_alone[PZ_SEARCH_MOST_MODELS];             /* samples/s on the entry's own best chip */
+  struct pz_taken reference_taken;                      /* costs of the reference chip */
   double devices;
 };
 

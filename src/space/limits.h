@@ -7,8 +7,7 @@
 /* Limits on the costs of a chip; 0 stands for no limit. */
 struct pz_limits {
   double mm2, watts, dollars;
-  /* least area of chips with several tensor cores and several vector cores */
-  double least_mm2;
+  double least_mm2; /* least area of chips with several cores of both kinds */
 };
 
 /* The costs of a chip.  More of any axis of a space never lowers a cost. */
@@ -17,8 +16,7 @@ struct pz_taken {
   double least_watts;           /* power at rest; equal to watts if the clock is never lowered */
   double static_watts;          /* power that does not depend on the work */
   double edge_mm, edge_room_mm; /* die edge that the interfaces need, and that the dies have */
-  /* cost of the chip, its part of server and network, and its energy over its life */
-  double owner_dollars;
+  double owner_dollars;         /* chip, share of server and network, and lifetime energy */
   double voltage2; /* least squared voltage, relative to that at the node's reference clock */
   bool several;    /* the chip has several tensor cores and several vector cores */
 };
