@@ -81,8 +81,7 @@ static double mean_of_errors(const struct mean_error *mean) {
   return mean->n ? mean->sum / mean->n : 0;
 }
 
-/* Indices of the mean errors over all dies, and over the dies to which no constant of the cost
- * breakdown was fitted ("judged"). */
+/* Indices: all dies, and the dies to which no constant was fitted ("judged"). */
 enum { ALL_DIES, JUDGED_DIES };
 struct die_errors {
   struct mean_error area[2], watts[2];
@@ -356,6 +355,7 @@ static void print_line(const char *label, const char *format, ...) {
   printf("  %-18s %s\n", label, text);
 }
 
+/* Prints the peak rates and the memory of a chip. */
 static void print_rates(const struct pz_chip *chip) {
   char rate[32];
   print_line("clock", "%s", pz_text_si(rate, sizeof rate, chip->clock_hz, "Hz"));
@@ -435,8 +435,7 @@ static void print_bill(const struct pz_chip *chip, const struct pz_bill *bill,
     printf("\nedge: HBM and links take %.0f of %.0f mm\n", bill->edge_mm, bill->edge_room_mm);
 }
 
-/* Prints a chip with its rates, cost breakdown and sources.  `name` is the name of a preset or
- * the path of a chip.json. */
+/* Prints a chip with rates, cost breakdown and sources; `name` is a preset or a path. */
 static void print_chip(struct pz_call *call, const char *name, const struct pz_chip *chip,
                        bool as_json) {
   const struct pz_known known = load_known(call, name);

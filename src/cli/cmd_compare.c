@@ -17,9 +17,9 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;                              /* the options from here on require --chips */
+  bool cold;                              /* options of this member and below require --chips */
   struct pz_plan plan;                    /* fields that are fixed in the plans of all chips */
-  const char *tokens, *deadline, *prices; /* the options from here on require --tokens */
+  const char *tokens, *deadline, *prices; /* this member and those below require --tokens */
   double price;
 };
 

@@ -56,7 +56,7 @@ struct diff_side {
   const struct pz_machine *machine;
 };
 
-/* Returns whether an argument is a list of changes: empty, or with a space and no file. */
+/* Returns whether an argument is a list of changes: it is empty, or has a space and is no file. */
 static bool is_changes(const char *word) {
   return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
 }
@@ -225,6 +225,7 @@ static json_t *run_json(const struct diff_side *side, const struct pz_training_r
   return root;
 }
 
+/* Returns the differing fields, the parts of time and memory, and the path from A to B. */
 static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side *a_side,
                          const struct diff_side *b_side) {
   const struct pz_prediction *a_prediction = &diff->a.p, *b_prediction = &diff->b.p;

@@ -82,8 +82,7 @@ static const char *framework_name(const void *unused, size_t i) {
   return pz_framework_names[i];
 }
 
-/* Sets the initial plan of the page from the options.  If devices or batch are not given, they
- * keep the values that *plan has. */
+/* Sets the initial plan of the page; devices and batch that are not given stay. */
 static void set_plan(struct pz_call *call, const struct settings *settings, struct pz_plan *plan) {
   const struct pz_plan default_plan = *plan;
   char names[400];

@@ -307,8 +307,7 @@ static void schedule_model(struct pz_call *call, struct schedule_job *job, const
 
 /* ---- a training plan ------------------------------------------------------------------------ */
 
-/* Schedules the passes of a training plan.  All passes are solved at once; the list then contains
- * those of the chosen layers. */
+/* Schedules all passes of a training plan and lists those of the chosen layers. */
 static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
   const struct settings *settings = job->settings;
   struct pz_run_plan_options read_options = pz_run_plan_options_default();
@@ -346,8 +345,7 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the arguments are inconsistent, otherwise NULL.  `unset` are the
- * settings without any option. */
+/* Returns an error message if the arguments are inconsistent; `unset` has no option. */
 static const char *schedule_misuse(struct pz_call *call, const struct settings *settings,
                                    const struct settings *unset, int n_args, const char *model) {
   bool instance = settings->instance != NULL, plan = settings->plan != NULL;

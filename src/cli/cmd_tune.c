@@ -39,7 +39,7 @@ static const struct pz_option option_table[] = {
 };
 /* clang-format on */
 
-enum { MOST_CHANGES = 8 }; /* single changes to show */
+enum { MOST_CHANGES = 8 }; /* largest number of single changes to print */
 
 /* A training run that was read, and how it can be made faster. */
 struct tuned_run {
@@ -67,8 +67,8 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          measured_s > 0 ? "corrected" : "predicted", prediction->step_s, 100 * prediction->mfu,
          100 * prediction->mfu_conventional, prediction->tokens_per_s_per_device);
-  /* All times are corrected by a measured step.  The expected error, which comes from other
-   * runs, is then not shown. */
+  /* All times are corrected by a measured step, so the error expected of other runs is not
+   * shown. */
   if (measured_s > 0) {
     bool too_long = predicted_s > measured_s;
     double error = too_long ? predicted_s / measured_s - 1 : 1 - predicted_s / measured_s;
@@ -98,8 +98,7 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
 
 /* ---- other plans ---------------------------------------------------------------------------- */
 
-/* Returns the arguments to change: those of Megatron-LM if the run was read from them, otherwise
- * options of phaze. */
+/* Returns the change as arguments of Megatron-LM, if the run had such, or as options of phaze. */
 static const char *change_text(const struct tuned_run *tuned, const struct pz_plan_change *change) {
   return tuned->run->megatron ? change->megatron : change->options;
 }

@@ -31,8 +31,7 @@ struct partition_job {
 
 static bool is_given(const char *list) { return list && strcmp(list, "auto") != 0; }
 
-/* Prints a note of the library.  A note about lists of degrees is printed only if the user gave one
- * of these lists. */
+/* Prints a note; one about lists of degrees only if the user gave one of these lists. */
 static void print_note(void *ctx, unsigned lists, const char *text) {
   const struct pz_place_settings *settings = ctx;
   unsigned given = 0;

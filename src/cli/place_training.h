@@ -18,7 +18,7 @@ struct pz_place_training_settings {
   const char *report; /* HTML page of the plans, or NULL if none */
   double seconds;     /* limit of a search, or 0 if none */
 
-  const char *compare; /* file of the user's plan, or NULL; the next three tell how to read it */
+  const char *compare; /* file of the user's plan, or NULL */
   int64_t vocab;
   const char *set[PZ_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_MOST_SETS + 1];

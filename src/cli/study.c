@@ -26,8 +26,7 @@ const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joul
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Returns the evaluator that was chosen, also by the older option --semantics, or else the one
- * that belongs to the space. */
+/* Returns the chosen evaluator (maybe by the older --semantics), or that of the space. */
 static enum pz_evaluator_kind evaluator_of(const struct pz_study_settings *study) {
   if (study->evaluator) return (enum pz_evaluator_kind)study->evaluator;
   if (study->semantics >= 0)

@@ -118,8 +118,7 @@ static char *encode_base64(struct pz_call *call, const unsigned char *bytes, siz
   return text;
 }
 
-/* Returns the module as base64.  Modules of this version of phaze contain the text "phaze page
- * VERSION" (src/wasm/page.c). */
+/* Returns the module as base64, after a check of its text "phaze page VERSION". */
 static char *read_wasm(struct pz_call *call, const char *path) {
   size_t n = 0;
   char *bytes = pz_file_text(call, path, MOST_WASM_BYTES, &n);
@@ -157,6 +156,7 @@ struct explore_page {
   size_t *bytes;
 };
 
+/* Checks the options and writes the page with its settings, files and WebAssembly module. */
 static void write_explore_page(struct pz_call *call, void *ctx) {
   struct explore_page *args = ctx;
   struct pz_explore_options options = pz_explore_options_default();

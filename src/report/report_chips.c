@@ -178,8 +178,7 @@ static int cell_index(double value, double most) {
   return value > 0 ? (int)(value / most * CELLS) : 0;
 }
 
-/* Returns the lower edge of cell i, rounded to six digits: a chart shows no more, and shorter
- * numbers keep the page small. */
+/* Returns the lower edge of cell i, rounded to six digits, which keeps the page small. */
 static double cell_edge(double most, int i) {
   double edge = most * i / CELLS;
   if (!(edge > 0)) return 0;

@@ -49,6 +49,7 @@ struct result_text {
   size_t *bytes;
 };
 
+/* Writes a result as JSON, as the JSON document of its report, or as an HTML page. */
 static void write_result_text(struct pz_call *call, void *ctx) {
   struct result_text *args = ctx;
   pz_require(call, args->result, "r");

@@ -69,8 +69,7 @@ static json_t *axis_value_json(const char *text) {
   return end != text && !*end ? json_real(value) : json_string(text);
 }
 
-/* Appends the parts of each model's step time on the changed chip, and their differences to
- * those on the best chip. */
+/* Appends the parts of each model's step on the changed chip, and what differs from the best. */
 static void append_changed_parts(struct pz_call *call, const struct pz_answer *best,
                                  const struct pz_result_step *step, const char *parameter,
                                  json_t *rows) {
@@ -119,6 +118,7 @@ static void append_sensitivity(struct pz_call *call, struct pz_report *report) {
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
+/* Appends an input and its formatted value. */
 static void append_input(struct pz_call *call, json_t *rows, const char *input, const char *format,
                          ...) PZ_PRINTF(4, 5);
 

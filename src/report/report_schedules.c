@@ -5,7 +5,7 @@
 void pz_report_schedules(struct pz_call *call, struct pz_report *report) {
   static const char *const direction_names[] = {"forward", "backward"};
   const struct pz_result_detail *detail = report->result->detail;
-  if (!detail->n_schedules) return; /* operators run one after another */
+  if (!detail->n_schedules) return; /* no schedules exist if operators run one after another */
   json_t *layers = pz_dataset_new(
       call, report->datasets, "layers",
       "model,layer,count,direction,makespan_us,bound_us,serial_us,optimal,tensor_use,"

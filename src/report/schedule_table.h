@@ -29,8 +29,7 @@ json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solvi
 /* Returns the plan in the format of predictions. */
 json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
 
-/* Prints one row for each schedule, with times in microseconds.  `total` adds the sums over all
- * layers for both passes. */
+/* Prints a row in microseconds for each schedule; `total` adds the sums of both passes. */
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out);
 
@@ -38,8 +37,7 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out);
 
-/* Returns the operators that have a class, sorted by start, end and index, and their number in *n.
- * Only these are shown. */
+/* Returns the operators to show, which have a class, by start, end and index. */
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 

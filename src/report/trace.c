@@ -140,6 +140,7 @@ struct schedule_trace {
   char **text;
 };
 
+/* Checks the size of the schedules and writes a process with lanes and counters for each. */
 static void trace_schedules(struct pz_call *call, void *ctx) {
   const struct schedule_trace *args = ctx;
   uint64_t n_operators = 0;

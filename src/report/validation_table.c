@@ -73,6 +73,7 @@ static void print_errors(struct pz_call *call, const struct pz_validation *valid
 
 /* ---- the order of plans --------------------------------------------------------------------- */
 
+/* Returns a table with the titles of an order of plans; limits have columns if any exist. */
 static struct pz_table *new_order_table(struct pz_call *call,
                                         const struct pz_validation *validation,
                                         const char *first_head, const char *count_head) {

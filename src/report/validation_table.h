@@ -13,8 +13,7 @@
 void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out);
 
-/* Writes "vtrain_multi_node: mean error 5.60%, limit 5.00%: worse by 0.60 points" into buf and
- * returns buf. */
+/* Writes "GROUP: mean error 5.60%, limit 5.00%: worse by 0.60 points" and returns buf. */
 char *pz_broken_limit_text(const struct pz_broken_limit *broken, char *buf, size_t size);
 
 #endif

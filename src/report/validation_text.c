@@ -272,8 +272,7 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
 
 static json_t *real_or_null(double value) { return isnan(value) ? json_null() : json_real(value); }
 
-/* Adds the errors of a list of groups.  Groups in the list `apart`, whose measurements are of low
- * quality, have no limits. */
+/* Adds the errors of groups; those in `apart`, with low quality, have no limits. */
 static void add_errors(struct pz_call *call, const struct pz_validation *validation,
                        const struct pz_errors *list, uint32_t n, const char *set, json_t *rows) {
   bool has_limits = list != validation->apart;

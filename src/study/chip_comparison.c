@@ -163,6 +163,7 @@ static void check_rent(struct pz_call *call, const struct pz_rent_options *rent)
   pz_require_range(call, "number of devices", rent->devices.n, 0, PZ_CHOICES_MOST);
 }
 
+/* Sets the price per device-hour of every chip, from the price table or the single price. */
 static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
                        const char *chips) {
   const struct pz_rent_options *rent = comparison->rent;
@@ -179,8 +180,7 @@ static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
   }
 }
 
-/* Sets a value of a row and the ends of its range by the expected error.  The ends are null if
- * the error is unknown (0). */
+/* Sets a value of a row and its range by the error; null ends if the error is unknown (0). */
 static void set_range(json_t *row, const char *name, double value, double error) {
   const double ends[] = {value * (1 - error), value * (1 + error)};
   static const char *const suffixes[] = {"_low", "_high"};
@@ -324,6 +324,7 @@ struct chips_question {
   char **text;
 };
 
+/* Checks the options, reads the chips, and compares them with every model. */
 static void compare_given_chips(struct pz_call *call, void *ctx) {
   struct chips_question *request = ctx;
   struct pz_study_options study_options = pz_study_options_default();

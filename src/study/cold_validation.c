@@ -179,8 +179,8 @@ static struct pz_cold_family family_mean(const struct family_fit *fit,
   return family_errors;
 }
 
-/* Appends the errors of a family with the constants that are best for all others of its class.
- * Appends nothing if there are no others. */
+/* Appends the errors of a family with the constants that are best for all other families of its
+ * class, or nothing if there are none. */
 static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
                              const struct constant_grid *grid, const char *family,
                              struct pz_vec *families) {

@@ -134,6 +134,7 @@ static double baseline_objective(const struct pz_objective *objective,
   return pz_objective_value(objective, steps, &taken);
 }
 
+/* Fills the methods of objective run i: all baselines, then the search. */
 static void fill_run(struct pz_call *result_call, const struct method_comparison *comparison,
                      uint32_t i, struct pz_comparison_run *out) {
   const struct pz_objective_run *run = &comparison->study->objective_run[i];

@@ -197,8 +197,7 @@ static void schedule_layer(struct pz_call *call, struct pz_original_worker *work
   if (bound >= out->schedule.makespan) out->schedule.outcome = PZ_OUTCOME_OPTIMAL;
 }
 
-/* Measures the use of each resource by the most frequent layer of a model, averaged over its
- * forward and backward pass. */
+/* Measures the use of each resource by a model's most frequent layer, over both passes. */
 static void measure_layer_use(struct pz_call *call, struct pz_original_worker *worker,
                               uint32_t variant, double *use) {
   const struct pz_workload *workload = worker->task->portfolio->variants[variant].w;

@@ -18,7 +18,7 @@
 
 /* Larger errors are cut off here, so that outliers do not dominate the fit. */
 static const double MOST_ERROR = 0.3;
-static const double SOURCE_RUNS = 12; /* most runs that a source counts as */
+static const double SOURCE_RUNS = 12; /* largest total weight of the runs of a source */
 static const double SHRINK_RUNS = 40; /* runs without error that shrink the variance of a feature */
 enum {
   FIT_STEPS = 60,
@@ -42,6 +42,7 @@ struct error_fit {
   uint32_t n, n_sources;
 };
 
+/* Collects the runs that count, with their squared errors, sources and weights. */
 static struct error_fit error_fit_of(struct pz_call *call, const struct pz_validation_point *points,
                                      uint32_t n) {
   struct error_fit fit = {.runs = pz_alloc(call, n, sizeof *fit.runs)};
@@ -223,6 +224,7 @@ struct run_count {
   uint64_t features; /* set of the features that any of the runs has */
 };
 
+/* Counts the runs and sources that pass the filter, and sums up their errors. */
 static struct run_count count_runs(const struct error_fit *fit, run_filter *filter,
                                    const void *key) {
   struct run_count count = {.runs = 0};

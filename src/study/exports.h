@@ -7,8 +7,7 @@
 enum { PZ_EXPORTS = 2 };
 extern const char *const pz_export_names[PZ_EXPORTS]; /* "chip.json", "cluster.json" */
 
-/* Writes the files into the directory of the run.  Another file of the same name is renamed, as
- * chip.json to chip-1.json. */
+/* Writes the files; another file of the same name is renamed, as to chip-1.json. */
 void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *result);
 
 enum pz_export_state { PZ_EXPORT_MISSING, PZ_EXPORT_SAME, PZ_EXPORT_OTHER };

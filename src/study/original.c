@@ -78,6 +78,7 @@ struct original_question {
   struct pz_original *out;
 };
 
+/* Makes all rows of the answer, and runs those with the same study_assumptions() together. */
 static void run_original(struct pz_call *call, void *ctx) {
   struct original_question *request = ctx;
   struct pz_study_options options = pz_study_options_default();

@@ -66,6 +66,7 @@ static void set_boxed_point(const struct pz_study *study, uint32_t point, struct
   pz_boxed_set(&study->space, &point_box, out);
 }
 
+/* Sets candidate i to chip i with its area, power and upper bound of the objective. */
 static void bound_candidate(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct front_candidates *candidates = ctx;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -78,6 +79,7 @@ static void bound_candidate(struct pz_call *call, void *ctx, size_t i, unsigned 
                                        &candidates->objective, &chip, steps);
 }
 
+/* Replaces the bound of candidate i by the objective with the best plan of every model. */
 static void evaluate_candidate(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct front_candidates *candidates = ctx;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -101,6 +103,7 @@ static struct pz_front_point *fastest_point(const struct pz_front *front) {
   return best;
 }
 
+/* Marks the point farthest above the chord from the smallest chip to the fastest one. */
 static void mark_knee(struct pz_front *front) {
   if (front->n < 3) return;
   const struct pz_front_point *smallest = front->points, *fastest = fastest_point(front);
@@ -163,7 +166,7 @@ struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
 
 /* ---- thinning ------------------------------------------------------------------------------- */
 
-/* By how much a kept point may be worse, in each criterion, than a point that is left out. */
+/* How much worse a kept point may be in each criterion than a point that it covers. */
 struct front_slack {
   double value, area_um2, watts;
 };
@@ -194,8 +197,7 @@ void pz_front_thin(struct pz_front *front, double tolerance) {
     for (uint32_t k = 0; k < front->n && !covered; k++)
       covered = front->points[k].kept && is_close_to(&front->points[k], point, &slack);
     if (covered) continue;
-    /* Keeps the fastest point that covers it, of equally fast ones the smallest (sorted by
-     * area). */
+    /* Keeps the fastest point that covers it, and of equally fast ones the smallest. */
     struct pz_front_point *best = &front->points[i];
     for (uint32_t k = 0; k < front->n; k++)
       if (is_close_to(&front->points[k], point, &slack) && front->points[k].value > best->value)

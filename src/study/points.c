@@ -70,8 +70,7 @@ static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint3
   return key;
 }
 
-/* Returns a key that is equal for runs of one plan: every plan field that the table has, and two
- * columns that are not plan fields. */
+/* Returns a key of the plan: its fields in the table, and two columns that are no fields. */
 static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const more[] = {"cuda_graphs", "dispatcher"};
   const char *key = "";
@@ -118,6 +117,7 @@ bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row) {
   return bf16 && !context_parallel && pipelined;
 }
 
+/* Adds a training run as a point with what the validation groups and compares. */
 static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
                     const struct pz_run_table *table, uint32_t row) {
   const struct pz_csv *csv = &table->csv;
@@ -261,6 +261,7 @@ static struct pz_validation_point new_operator_point(const char *chip) {
                                       .one_node = true};
 }
 
+/* Returns the point of row i: its measured and predicted time, or why there is none. */
 static struct pz_validation_point operator_point(struct pz_call *call,
                                                  const struct operator_table *table, uint32_t i) {
   const struct pz_ops_row *row = &table->measured->rows[i];
@@ -323,6 +324,7 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
 
 /* ---- kernels beside communication ----------------------------------------------------------- */
 
+/* Adds a kernel that was measured beside communication. */
 static void add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                            const char *chip, const struct pz_beside_row *row) {
   struct pz_validation_point point = new_operator_point(chip);
@@ -437,6 +439,7 @@ static double predict_eager_peak(struct pz_call *call, const struct preset_step 
   return bytes;
 }
 
+/* Adds a measured step of a preset model with predicted time and peak memory. */
 static void add_preset_step(struct pz_call *call, const struct pz_point_reader *reader,
                             const char *name, const struct pz_csv *csv, uint32_t row,
                             const struct pz_chip *chip) {

@@ -47,8 +47,7 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                               const char *name, const char *text, size_t bytes, const char *chip);
 
-/* Adds steps of preset models on one device of `chip`, from a table with the columns of
- * tests/data/h200_steps.csv. */
+/* Adds steps of preset models on one `chip`; the columns are those of h200_steps.csv. */
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip);
 

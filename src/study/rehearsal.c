@@ -64,6 +64,7 @@ static void set_digest(struct rehearsed_plan *plan) {
   snprintf(plan->digest, sizeof plan->digest, "%016" PRIx64, pz_hash(text, (size_t)n));
 }
 
+/* Predicts the plan to rehearse and sets its digest. */
 static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
                                                      const struct pz_diff_side *given) {
   struct rehearsed_plan *plan = pz_alloc(call, 1, sizeof *plan);
@@ -102,6 +103,7 @@ struct critical_stages {
   int n;
 };
 
+/* Returns the first and last stage and the one with the most memory, each only once. */
 static struct critical_stages critical_stages_of(const struct pz_training_run *run) {
   struct critical_stages critical = {.n = 0};
   for (int64_t k = 0; k < run->plan.pp; k++) {
@@ -226,6 +228,7 @@ static void add_note(struct pz_call *call, struct rehearsal_results *results, co
   pz_append(call, &results->notes, &text);
 }
 
+/* Adds a note about every package or feature of the list that the machine lacked. */
 static void note_omissions(struct pz_call *call, struct rehearsal_results *results,
                            const char *list) {
   const char *stubs = "", *rest = list;
@@ -328,6 +331,7 @@ static double read_figures(struct pz_call *call, const struct rehearsal_results 
 
 /* ---- results: a rank against its prediction ------------------------------------------------- */
 
+/* Adds notes about what makes the figures of a rank differ from those of the plan. */
 static void note_rank(struct pz_call *call, struct rehearsal_results *results,
                       const struct pz_rehearsed_rank *rank, int64_t microbatches,
                       double device_bytes) {
@@ -439,7 +443,7 @@ static const struct pz_csv *read_results_table(struct pz_call *call, const char 
 /* Stores which versions ran on which device, and notes the critical stages without a rank. */
 static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *results) {
   struct pz_rehearsal *out = results->out;
-  uint32_t first = 0; /* first rank that ran */
+  uint32_t first = 0; /* index of the first rank that ran */
   while (first + 1 < out->n_ranks && out->ranks[first].status == PZ_RANK_FAILED) first++;
   memcpy(out->plan, results->plan->digest, sizeof out->plan);
   out->framework = pz_framework_names[results->plan->predicted.plan.framework];
@@ -499,8 +503,7 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
   correction.collectives = chip->correction.collectives;
-  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, limited
-   * to the range of chip files. */
+  /* The largest ratio of measured to predicted reserved bytes, in the range of chip files. */
   double memory_ratio = 0;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
     const struct pz_rehearsed_rank *rank = &out->ranks[i];

@@ -72,12 +72,6 @@ static const char *plain_text(struct pz_call *call, const json_t *object, const 
   return pz_text_plain(pz_copy_text(call, text ? text : ""));
 }
 
-static double chip_area_mm2(struct pz_call *call, const json_t *json) {
-  struct pz_chip chip;
-  pz_chip_read_json(call, "inputs: base chip", json, true, &chip);
-  return pz_chip_bill(&chip, PZ_BILL_LIKELY).area_mm2;
-}
-
 void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const char *json) {
   struct pz_call result_call = pz_call_in(call, result->arena);
   struct pz_result_inputs *inputs = &result->inputs;
@@ -86,7 +80,11 @@ void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const 
   const json_t *cluster = json_object_get(json_object_get(root, "original"), "cluster");
   const json_t *models = json_object_get(root, "models");
   inputs->options = pz_study_options_from_inputs(&result_call, root);
-  if (base) inputs->base_mm2 = chip_area_mm2(call, base);
+  if (base) {
+    struct pz_chip chip;
+    pz_chip_read_json(call, "inputs: base chip", base, true, &chip);
+    inputs->base_mm2 = pz_chip_bill(&chip, PZ_BILL_LIKELY).area_mm2;
+  }
   inputs->space_name = plain_text(&result_call, space, "name");
   inputs->space_about = plain_text(&result_call, space, "about");
   inputs->cluster_name = plain_text(&result_call, cluster, "name");

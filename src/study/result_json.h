@@ -20,8 +20,7 @@ json_t *pz_result_inputs_json(const struct pz_result *result);
 json_t *pz_comparison_json(const struct pz_result *result);
 json_t *pz_detail_json(const struct pz_result *result);
 
-/* Readers fill a result, in whose arena they allocate.  Comparison and detail have to fit the
- * result that was read before. */
+/* Readers allocate in the result; comparison and detail have to fit what it has. */
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result);

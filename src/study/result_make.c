@@ -103,8 +103,7 @@ static const struct pz_partition *make_partition(struct result_maker *maker,
   return plan;
 }
 
-/* Checks the objective against the plans.  It is computed again because evaluations that a run
- * file saved may have been changed. */
+/* Checks the objective against the plans: saved evaluations may have been changed. */
 static void check_objective(struct result_maker *maker, const struct pz_objective_run *run,
                             const struct pz_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -162,6 +161,7 @@ static void make_answer_models(struct result_maker *maker, const struct pz_objec
   answer->ratios = pz_ratios_of(ratios, names, answer->n_models);
 }
 
+/* Sets the best chip of objective run i with its cost, certificate and models. */
 static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer *answer) {
   struct pz_study *study = maker->study;
   const struct pz_objective_run *run = &study->objective_run[i];
@@ -188,6 +188,7 @@ static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer
 
 /* ---- the reference chip --------------------------------------------------------------------- */
 
+/* Sets the plans of all models on the reference chip, and the data of that chip. */
 static void make_references(struct result_maker *maker) {
   struct pz_result *result = maker->result;
   const struct pz_study *study = maker->study;
@@ -264,6 +265,7 @@ static void make_step_models(struct result_maker *maker, const struct pz_answer 
   }
 }
 
+/* Evaluates the neighbours of the best chip and stores how the objective changes. */
 static void make_sensitivity(struct result_maker *maker) {
   struct pz_result *result = maker->result;
   const struct pz_answer *best = pz_result_best(result);

@@ -178,6 +178,7 @@ static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned wo
                                  &check->candidates[i], (1 - NEAR) * check->run->value);
 }
 
+/* Collects candidates and keeps those whose value is near that of the best chip. */
 static void find_candidates(struct pz_call *call, struct robustness_check *check,
                             const struct pz_step *steps, uint32_t n_steps) {
   struct pz_study_tasks tasks = {.run = evaluate_near,

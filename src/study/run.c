@@ -273,6 +273,7 @@ static void save_result(struct pz_call *call, struct pz_run *run) {
   if (run->dir) pz_exports_write(call, run->dir, &run->result);
 }
 
+/* Loads the finished result from the directory, or else searches and saves it. */
 static void search_run(struct pz_call *call, void *ctx) {
   struct pz_run *run = ctx;
   pz_require(call, run, "run");
@@ -344,6 +345,7 @@ static void parse_training_detail(struct pz_call *call, const json_t *json,
   pz_detail_parse(call, json_object_get(json, "layers"), result);
 }
 
+/* Reads the report's data from the directory, or else computes and saves them. */
 static void find_detail(struct pz_call *call, struct pz_run *run) {
   struct pz_result *result = &run->result;
   bool training = result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING, saved = false;

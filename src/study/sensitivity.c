@@ -23,11 +23,13 @@ struct sensitivity {
   struct pz_step *steps;
   uint32_t n;
   double step_hbm_gib[PZ_MOST_STEPS];
-  struct step_outcome outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* by step, then model */
+  struct step_outcome
+      outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* indexed by step, then model */
 };
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
+/* Adds the chip at a point as a step of the best chip, with its cost. */
 static struct pz_step *add_step(struct sensitivity *sensitivity, const char *parameter,
                                 const struct pz_point *point, double hbm_gib) {
   struct pz_step *step = &sensitivity->steps[sensitivity->n];
@@ -83,6 +85,7 @@ static struct pz_step *add_array_step(struct sensitivity *sensitivity, int from,
   return add_step(sensitivity, parameter, &point, sensitivity->hbm_gib);
 }
 
+/* Adds the nearest arrays with more or fewer rows or columns. */
 static void add_array_steps(struct sensitivity *sensitivity) {
   const struct pz_space *space = &sensitivity->study->space;
   int best_array = pz_space_kind(space, sensitivity->run->best.kind).array;

@@ -37,8 +37,7 @@ static void add_named_file(struct pz_call *call, struct step_reader *reader, con
   if (name && pz_file_named(name)) add_file_read(call, reader, name);
 }
 
-/* Returns whether two chips have the same name up to a comma: a calibrated chip is named "h100,
- * calibrated with ...". */
+/* Returns whether names are equal up to a comma, as in "h100, calibrated with ...". */
 static bool is_same_chip(const struct pz_chip *first, const struct pz_chip *second) {
   size_t n = strcspn(first->name, ",");
   return n == strcspn(second->name, ",") && strncmp(first->name, second->name, n) == 0;
@@ -124,6 +123,7 @@ static const struct pz_run_plan *read_logged_run(struct pz_call *call,
   return run;
 }
 
+/* Adds the measured step of a run log. */
 static void add_log(struct pz_call *call, struct step_reader *reader, const char *path,
                     const char *text, size_t bytes, const char *plan_path, struct pz_vec *steps) {
   const struct pz_calibrate_steps_options *options = reader->options;
@@ -263,8 +263,7 @@ static const struct pz_chip *corrected_chip(struct pz_call *call, const struct s
 /* Fits the factors and finds their errors, in the memory of the returned object. */
 static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
                             struct pz_step_calibration *out) {
-  /* Smallest error that is stated for a corrected chip.  No group of published runs is predicted
-   * better (bench/steps.csv). */
+  /* Smallest stated error; no group of published runs is predicted better (bench/steps.csv). */
   static const double LEAST_ERROR = 0.025;
   const struct pz_calibrate_steps_options *options = reader->options;
   struct pz_vec steps = read_steps(call, reader, options->steps, options->plan), held = {.n = 0};

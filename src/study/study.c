@@ -136,6 +136,7 @@ static void list_study_points(struct pz_call *call, struct pz_study *study) {
       pz_space_list_within(&study_call, &study->space, &study->limits, &study->n_points);
 }
 
+/* Reads the models and the question of the evaluator training. */
 static void read_training_study(struct pz_call *call, struct pz_study *study) {
   struct pz_training_question *question = &study->training;
   *question = (struct pz_training_question){.n_models = study->options.n_models,
@@ -161,6 +162,7 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
   if (study->options.pareto) list_study_points(call, study);
 }
 
+/* Reads the network and the models of the evaluator original, and lists the chips. */
 static void read_original_study(struct pz_call *call, struct pz_study *study) {
   enum { QUICK_STEPS = 2000 };
   const struct pz_study_options *options = &study->options;

@@ -87,8 +87,7 @@ void pz_study_start(struct pz_call *call, struct pz_study *study,
 /* Evaluates the reference chip again, after the assumptions of the task have changed. */
 void pz_study_find_references(struct pz_call *call, struct pz_study *study, struct pz_watch watch);
 
-/* Runs the search of objective run i.  Runs are called in order, because later ones reuse
- * evaluations of earlier ones. */
+/* Runs objective run i; runs are called in order, because they reuse earlier evaluations. */
 void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i);
 
 /* Returns the objective that run i maximises. */

@@ -108,6 +108,7 @@ struct front_search {
 
 static void free_deferred_search(void *search) { pz_search_free(search); }
 
+/* Searches for the best chip under tighter limits and appends it. */
 static void append_front_chip(struct pz_call *call, void *ctx) {
   struct front_search *request = ctx;
   struct pz_search_question question = *pz_search_asked(request->details->study->search);
@@ -135,8 +136,7 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
                        isfinite(gap) ? json_real(gap) : json_null()));
 }
 
-/* Appends the best chips for fractions of the best chip's power at its price, and for fractions
- * of its price at its power. */
+/* Appends the best chips at fractions of the best chip's power, and of its price. */
 static void append_front(struct pz_call *call, struct training_details *details, json_t *rows) {
   struct pz_call work = pz_scratch(call);
   struct pz_taken taken = pz_chip_taken(&details->best);

@@ -81,6 +81,7 @@ static const char *const total_names[TOTALS] = {
     [TOTAL_LORA] = "LoRA",
     [TOTAL_HYBRID] = "with state-space layers"};
 
+/* Returns whether a training run counts in a total. */
 static bool run_counts_in(enum run_total total, const struct pz_validation_point *point) {
   const char *work = point->work ? point->work : "";
   switch (total) {
@@ -279,7 +280,8 @@ void pz_limits_parse(struct pz_call *call, const char *name, const char *text, s
 }
 
 double pz_limit_of(const struct pz_validation *validation, const char *name, enum pz_limited what) {
-  for (uint32_t i = 0; i < validation->n_limits; i++) /* several rows may limit one name */
+  for (uint32_t i = 0; i < validation->n_limits;
+       i++) /* several rows of the table may limit one name */
     if (strcmp(validation->limits[i].group, name) == 0 && !isnan(validation->limits[i].value[what]))
       return validation->limits[i].value[what];
   return (double)NAN;

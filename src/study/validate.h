@@ -16,8 +16,7 @@ struct pz_validation pz_validation_summarize(struct pz_call *call,
 /* Column titles of a table of limits. */
 extern const char *const pz_limit_heads[PZ_LIMITEDS + 1];
 
-/* Reads the limits of a validation from a CSV text with the columns of pz_limit_heads.  An empty
- * cell sets no limit. */
+/* Reads limits from a CSV text with the columns pz_limit_heads; empty cells set none. */
 void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
                      struct pz_validation *validation);
 

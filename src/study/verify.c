@@ -85,8 +85,7 @@ static void compare_texts(struct pz_call *call, void *ctx) {
   (void)find_json_difference(saved, recomputed, texts->path, texts->size);
 }
 
-/* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing
- * if one of them is not JSON. */
+/* Appends the path of the first difference of two JSON texts, or nothing if one is no JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
                                  size_t size) {
   struct compared_texts texts = {saved, recomputed, path, size};
@@ -289,6 +288,7 @@ struct verifying {
   bool *holds;
 };
 
+/* Recomputes the saved run and checks its parts, exports and certificates. */
 static void check_all(struct pz_call *call, void *ctx) {
   struct verifying *request = ctx;
   struct pz_verify_options options = pz_verify_options_default();

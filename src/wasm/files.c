@@ -1,5 +1,4 @@
-/* core/file.h for a web page: files are texts in memory, which the page (page.c) or a command has
- * written.  Folders do not exist. */
+/* core/file.h for a web page: files are texts in memory, and folders do not exist. */
 #include "wasm/files.h"
 
 #include <string.h>
