@@ -60,8 +60,8 @@ struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
                                             const struct pz_baseline_question *question,
                                             const struct pz_chip *chip);
 
-/* Like pz_baseline_place(), but for a chip of the design space.  It is faster, because bounds on
- * such chips are known. */
+/* Like pz_baseline_place(), but for a chip of the design space.  It is faster, because the
+ * bounds on chips of the space exclude plans. */
 struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
                                                   const struct pz_baseline_question *question,
                                                   uint32_t point);

@@ -184,10 +184,11 @@ static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results
   return results_only ? results_stationary : pz_min(results_stationary, input_stationary);
 }
 
-/* Returns the largest side that the smallest tile of any GEMM can have.  If filling the array takes
- * time, the mapper always tries a tile of the array's side.  Otherwise it halves a dimension while
- * the half is no less than the least tile, which may stop at 2 * least - 2. */
-static int64_t largest_least_tile(const struct pz_chip *chip) {
+/* Returns the largest tile side at which the mapper can stop halving a dimension.  If filling the
+ * array takes time, the mapper always tries a tile of the array's side, which is the least side.
+ * Otherwise it halves while the half is no less than the least side, and may stop at
+ * 2 * least - 2. */
+static int64_t largest_final_side(const struct pz_chip *chip) {
   int64_t least = pz_chip_least_tile(chip);
   return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
 }
@@ -197,12 +198,12 @@ int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   /* Kernels of a library always keep the results stationary. */
   if (chip->calibration.n_tiles)
     return tile_bytes(chip, chip->calibration.tiles[0], true, partitioned);
-  return tile_bytes(chip, largest_least_tile(chip), false, partitioned);
+  return tile_bytes(chip, largest_final_side(chip), false, partitioned);
 }
 
 /* The mapper can choose the stationary operand of the global buffer that needs fewer bytes. */
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
-  return tile_bytes(chip, largest_least_tile(chip), false, false);
+  return tile_bytes(chip, largest_final_side(chip), false, false);
 }
 
 /* ---- rates and parts ------------------------------------------------------------------------- */

@@ -117,14 +117,16 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
   return has_precision ? usual : absent;
 }
 
-/* The speedups of 8-bit and 4-bit GEMMs come from the data sheet for both classes. */
+/* The speedups of 8-bit and 4-bit GEMMs are chosen in the same way for GPUs and other chips, and
+ * before pz_calibration_none() clears the calibrated ones. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
+  static const double USUAL_FP8 = 2, ABSENT_FP8 = 1, USUAL_NVFP4 = 4, ABSENT_NVFP4 = 0;
   double fp8 = sheet_speedup(chip, chip->tensor.fp8_speedup, PZ_PRECISION_FP8,
-                             calibration->fp8_speedup, 2, 1);
+                             calibration->fp8_speedup, USUAL_FP8, ABSENT_FP8);
   double nvfp4 = sheet_speedup(chip, chip->tensor.nvfp4_speedup, PZ_PRECISION_NVFP4,
-                               calibration->nvfp4_speedup, 4, 0);
+                               calibration->nvfp4_speedup, USUAL_NVFP4, ABSENT_NVFP4);
   bool is_gpu = chip->execution == PZ_CHIP_STREAM, is_calibrated = true;
   if (!constants) constants = &usual;
   pz_calibration_none(chip->glb_bytes, calibration);

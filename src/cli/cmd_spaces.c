@@ -31,7 +31,7 @@ static void print_names(const char *label, const json_t *names) {
 }
 
 /* Prints the range and the number of values of an axis, as "4 .. 512 (27)", or its only value.
- * Without values, lanes are as many as columns. */
+ * An axis without values is that of lanes, which are then as many as columns. */
 static void print_axis(const char *name, const json_t *values) {
   size_t n = json_array_size(values);
   long long first = json_integer_value(json_array_get(values, 0));

@@ -24,14 +24,14 @@ struct pz_study_settings {
   double pareto_tolerance; /* percent */
   const char *dir;         /* folder of the saved run, or NULL */
   bool fresh, no_report;
-  struct { /* options of the evaluator training */
+  struct { /* options of the training evaluator */
     const char *gap;
     int64_t scale_up;
     double outer_gb_per_s;
     int serial;
     const char *memory_margin;
   } training;
-  struct { /* options of the evaluator original */
+  struct { /* options of the original evaluator */
     const char *cluster;
     const char *mbs, *hbm, *tp; /* lists, or NULL for the default */
     int64_t steps;

@@ -159,6 +159,7 @@ struct pz_call pz_scratch(struct pz_call *call) {
 }
 
 void pz_scratch_end(struct pz_call *scratch) {
+  /* The head of an object begins with its arena, and its contents follow the head. */
   struct pz_call call = *scratch;
   void *object = (union object_head *)(void *)scratch->arena + 1;
   pz_close(&call, object);

@@ -76,6 +76,7 @@ static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
   return numbers ^ tiles ^ (uint64_t)chip->cold;
 }
 
+/* The network is `net`, or else a flat one with the links of the chip, or else none. */
 void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net) {
   static const int64_t ANY_DEVICES = INT64_C(1) << 32;

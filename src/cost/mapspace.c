@@ -180,8 +180,9 @@ static void set_sizes(struct pz_mapspace *space, const struct pz_product *produc
 /* Returns the inverse of a rate, or 0 if the rate is 0, which means unlimited. */
 static double seconds_per_byte(double rate) { return rate > 0 ? 1 / rate : 0; }
 
-/* Sets the times of the arithmetic and of a byte at each memory.  Rows whose length is not a
- * multiple of a load (8 values, or at least 2) miss the fast path of a library. */
+/* Sets the times of the arithmetic and of a byte at each memory.  Libraries reach their full rate
+ * only if the lengths of rows are multiples of a vector load of 8 values.  Other even lengths are
+ * slower, and odd lengths have a rate of their own. */
 static void set_rates(struct pz_mapspace *space, const struct pz_product *product,
                       const struct pz_chip *chip) {
   const struct pz_calibration *calibration = &chip->calibration;

@@ -298,7 +298,9 @@ static void read_logs(struct pz_call *call, const char *paths, struct pz_nccl_lo
 static void add_notes(struct pz_call *call, struct pz_network_calibration *result,
                       const struct pz_nccl_logs *logs) {
   static const double POOR_ERROR = 0.3;
-  uint32_t left_out = logs->rows.n - result->tests[result->n_tests - 1].rows[ALL_SIZES];
+  /* The last test is the sum of all tests. */
+  uint32_t n_used = result->tests[result->n_tests - 1].rows[ALL_SIZES];
+  uint32_t left_out = logs->rows.n - n_used;
   const char **notes = pz_alloc(call, 3, sizeof *notes);
   uint32_t n = 0;
   if (logs->n_unused)

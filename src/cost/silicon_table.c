@@ -166,7 +166,7 @@ static const struct {
   const char *name;
   enum field mark;      /* field that only this kind of table has */
   int n;                /* number of fields that the table must have */
-  enum field needs[10]; /* the required fields, followed by one that most rows need */
+  enum field needs[10]; /* the `n` required fields, followed by one that most rows need */
 } kinds[KINDS] = {
     [GEMM] = {"GEMMs", K, 4, {DTYPE, M, N, K}},
     [ATTENTION] = {"attention", SEQ, 5, {PHASE, DTYPE, BATCH, SEQ, HEADS, WIDTH}},

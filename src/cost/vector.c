@@ -51,7 +51,8 @@ static const char *kernel_name(int kind, enum pz_direction *direction) {
   return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* Returns the measured kernel of an operator, or of its derivative if backward, or NULL. */
+/* Returns the measured kernel of an operator, or NULL if there is none.  In the backward direction,
+ * the kernel of the derivative is preferred if it was measured. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
@@ -94,7 +95,7 @@ static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel
  * moved RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5
  * GB on H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have
  * it). Rows beyond long_row do not stay on the core and are read again.  The default kernel stands
- * for many operators, whose own cycles count. */
+ * for many operators, so the cycles of the operator itself replace those of the kernel. */
 static void time_measured(const struct pz_chip *chip, const struct pz_kernel *kernel,
                           const struct pz_vector_work *work, struct pz_vector_time *out) {
   static const double RAMP_BUFFERS = 2.4;

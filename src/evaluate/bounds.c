@@ -633,8 +633,8 @@ static void set_all(double *list, double value, size_t n) {
   for (size_t i = 0; i < n; i++) list[i] = value;
 }
 
-/* Sets every value to the least of all rows in the box.  Rates that depend on the clock are
- * those of its largest chip. */
+/* Sets every value of the work space to its minimum over the chips of the box.  Rates that depend on
+ * the clock are those of the largest chip of the box. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[box->kind];

@@ -136,7 +136,7 @@ static void free_training(struct pz_evaluator *evaluator) {
 
 struct finder_creation {
   struct training *training;
-  const struct pz_chip *like;
+  const struct pz_chip *example_chip;
   struct pz_product_times *times; /* borrowed times, or NULL if every worker has its own */
 };
 
@@ -146,11 +146,11 @@ static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t wor
                                      unsigned thread) {
   const struct finder_creation *creation = ctx;
   struct training *training = creation->training;
-  struct pz_cluster net = pz_training_cluster(&training->question, creation->like);
+  struct pz_cluster net = pz_training_cluster(&training->question, creation->example_chip);
   (void)thread;
   for (uint32_t model = 0; model < training->question.n_models; model++) {
     struct pz_plan_question question =
-        pz_training_ask(call, &training->question, model, creation->like, &net);
+        pz_training_ask(call, &training->question, model, creation->example_chip, &net);
     question.shared = &training->shared;
     question.sharing_key = model;
     question.job.times = creation->times ? creation->times : training->times[worker];

@@ -240,16 +240,18 @@ void pz_need_given(struct pz_megatron_reader *reader, int argument, const char *
              reader->name, name);
 }
 
+/* Words in `accepted` end at a comma or a blank.  The conjunction "or" is skipped, and text after
+ * a semicolon is only shown in the message. */
 void pz_need_given_word(struct pz_megatron_reader *reader, int argument, const char *accepted) {
   if (!pz_given(reader, argument)) return;
   const char *given = reader->given[argument].text;
-  const char *at = accepted;
-  while (*at && *at != ';') {
-    size_t n = strcspn(at, ", ;");
-    bool is_conjunction = n == 2 && memcmp(at, "or", n) == 0;
-    if (!is_conjunction && n == strlen(given) && memcmp(at, given, n) == 0) return;
-    at += n;
-    at += strspn(at, ", ");
+  const char *word = accepted;
+  while (*word && *word != ';') {
+    size_t n = strcspn(word, ", ;");
+    bool is_conjunction = n == 2 && memcmp(word, "or", n) == 0;
+    if (!is_conjunction && n == strlen(given) && memcmp(word, given, n) == 0) return;
+    word += n;
+    word += strspn(word, ", ");
   }
   pz_reject_given(reader, argument, accepted);
 }

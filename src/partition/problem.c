@@ -25,7 +25,8 @@ double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_re
   return 4.0 * (double)(n_replicas - 1) / (double)n_replicas * param_bytes / problem->bytes_per_s;
 }
 
-/* Returns the time of a batch: the rounds of the slowest stage, and the gradient all-reduce. */
+/* Returns the time of a batch: its rounds and the gradient all-reduce.  A round is the time of the
+ * slowest stage for a microbatch. */
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t n_replicas, double param_bytes) {
   double rounds = (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);

@@ -217,7 +217,9 @@ struct pz_place_bound {
   double transfer_s;               /* time of that transfer */
   double share;          /* step time / work of a microbatch, if devices share all work evenly */
   double *charged_bytes; /* by number of stages: least parameters of the stage that is charged */
-  double *rounds;        /* by number of stages: least number of rounds of the slowest stage */
+  /* By number of stages: least step time over the time of the slowest stage for a microbatch, that
+   * is the microbatches of a replica plus the stages less one. */
+  double *rounds;
   const struct pz_place_bound *inner; /* one for each domain of the network */
   uint32_t n_inner;
 };

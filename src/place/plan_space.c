@@ -258,7 +258,7 @@ static void set_recompute(struct pz_plan *plan, enum pz_recomputation recompute)
   plan->stage_recompute = NULL;
 }
 
-/* Sets the offload of a way: activations of the layers or modules that the question states, and a
+/* Sets the offload of a way to save memory: activations of the layers or modules that the question states, and a
  * fraction of the optimizer. */
 static void set_offload(const struct pz_plan_space *space, struct pz_plan *plan,
                         const struct pz_plan_way *way) {
@@ -270,7 +270,7 @@ static void set_offload(const struct pz_plan_space *space, struct pz_plan *plan,
   plan->offload_fraction = way->fraction;
 }
 
-/* Sets recomputation and offload of a way. */
+/* Applies a way to save memory to a plan: its recomputation and its offload. */
 static void set_way(const struct pz_plan_space *space, struct pz_plan *plan,
                     const struct pz_plan_way *way) {
   set_recompute(plan, way->recompute);

@@ -139,8 +139,8 @@ static bool is_gemm(const struct pz_op *op) {
 
 /* ---- work that no chip saves ---------------------------------------------------------------- */
 
-/* The resources of a chip.  The work of an operator on one of them is its time on a chip on which
- * only this one is finite. */
+/* The resources of a chip.  The work of an operator on one of them is its time if all other
+ * resources are unlimited. */
 enum resource { ARRAYS, LANES, MEMORY, RESOURCES };
 
 static const double UNLIMITED = 1e18;

@@ -70,13 +70,12 @@ static int64_t interleaved_warmup(const struct pz_pipeline_shape *pipeline_shape
 
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                uint32_t slot) {
-  uint32_t in_flight = pipeline_shape->stages -
-                       /* 1F1B: one for each stage from this one on */
-                       stage;
+  /* 1F1B: one for each stage from this one on */
+  uint32_t in_flight = pipeline_shape->stages - stage;
   if (pz_is_v_pipeline(pipeline_shape->order)) {
     /* As in 1F1B, one microbatch for the chunk itself and one for each later chunk.  ZB-V has
      * one less in the first half, where a forward pass follows the backward pass of the second
-     * half instead of running beside it. */
+     * half instead of running beside it.  Each copy of the model has its share of microbatches. */
     in_flight = pipeline_shape->stages * pipeline_shape->chunks -
                 pz_pipeline_chunk_at(pipeline_shape, stage, slot);
     if (pipeline_shape->order == PZ_PIPELINE_ZB_V && slot == 0) in_flight--;

@@ -274,8 +274,9 @@ static void read_changes(struct pz_call *call, void *ctx) {
     run->plan.overlap = pz_framework_overlap(&filled, NULL);
 }
 
-/* Checks the arguments of pz_run_plan_with() and makes the changed run. */
-static void change_by_words(struct pz_call *call, void *ctx) {
+/* Checks the arguments of pz_run_plan_with() and makes the changed run.  The changes are read within
+ * a border of their own, so that the message of an error can begin with their text. */
+static void make_changed_run(struct pz_call *call, void *ctx) {
   const struct change_request *request = ctx;
   pz_require(call, request->run, "run");
   pz_require(call, request->changes, "changes");
@@ -292,5 +293,5 @@ static void change_by_words(struct pz_call *call, void *ctx) {
 enum pz_status pz_run_plan_with(const struct pz_run_plan *run, const char *changes,
                                 struct pz_run_plan **out, struct pz_error *err) {
   struct change_request args = {run, changes, out};
-  return pz_border(change_by_words, &args, err);
+  return pz_border(make_changed_run, &args, err);
 }

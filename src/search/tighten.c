@@ -230,8 +230,9 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
 }
 
 /* Returns the relative gain in value of the next higher value on an axis, divided by the
- * additional fraction of the limits that it uses.  Returns 0 if that violates a limit.  `value`
- * and `fraction` belong to the current chip. */
+ * additional fraction of the limits that it uses.  Returns 0 if the raised chip violates a limit.
+ * The bound of a box with one chip serves as the value of that chip.  `value` and `fraction` belong
+ * to the current chip, and the axis must have a higher value. */
 static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
                            const struct pz_box *chip, enum pz_axis axis, double value,
                            double fraction) {
@@ -244,8 +245,9 @@ static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
   pz_boxed_set(task->question->space, &raised, &boxed);
   if (pz_boxed_breaks(&boxed, limits)) return 0;
   double new_value = pz_box_bound(call, task, &boxed, 0, steps);
-  double cost = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
-  return (log(new_value + 1e-300) - log(value + 1e-300) + 1e-9) / cost;
+  double extra_fraction = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
+  /* 1e-9: among axes without gain, the one that uses the least of the limits is best */
+  return (log(new_value + 1e-300) - log(value + 1e-300) + 1e-9) / extra_fraction;
 }
 
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,

@@ -49,13 +49,13 @@ uint64_t pz_feature_partners(enum pz_feature f);
 /* The expected error for all plans of a question, whose chip, network, devices and sequence are
  * fixed. */
 struct pz_risk {
-  double all;                  /* variance that every plan has */
-  double unseen;               /* squared error of a feature without a validated run */
-  unsigned beyond_runs;        /* number of properties of the question that no validated run has */
-  double growth;               /* error added for devices beyond the largest validated run */
-  double own[64];              /* the variance of each feature */
-  uint64_t seen;               /* features of validated runs */
-  uint64_t strange[64];        /* the later features that no run has together with each feature */
+  double all;           /* variance that every plan has */
+  double unseen;        /* squared error of a feature without a validated run */
+  unsigned beyond_runs; /* number of properties of the question that no validated run has */
+  double growth;        /* relative error added for devices beyond the largest validated run */
+  double own[64];       /* the variance of each feature */
+  uint64_t seen;        /* features of validated runs */
+  uint64_t strange[64]; /* the later features that no run has together with each feature */
   uint32_t runs[64], all_runs; /* validated runs with each feature, and in total */
   bool own_steps;              /* the error was measured with the user's own steps */
   char beyond[300];            /* the properties counted by beyond_runs, separated by "; " */

@@ -268,9 +268,9 @@ static void add_permutation(const struct pz_step_context *context, const struct 
   double bytes = pz_plan_framework(context->plan)->routed_bytes;
   bool permutes = op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS;
   if (!permutes || !(bytes > 0)) return;
-  double elements = (double)pz_max(op->bytes_written, op->bytes_read) / 2;
-  double directions = op->direction == PZ_BACKWARD ? 2 : 1;
-  add_elementwise(context, hbm_time_s(context, elements, bytes * directions), pass);
+  double elements = (double)pz_max(op->bytes_written, op->bytes_read) / 2; /* of 16 bits */
+  double traffic_factor = op->direction == PZ_BACKWARD ? 2 : 1;
+  add_elementwise(context, hbm_time_s(context, elements, bytes * traffic_factor), pass);
 }
 
 /* Returns whether an earlier GEMM of the forward pass has cast the same input: frameworks cast

@@ -42,9 +42,10 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
                       struct pz_op_run *run);
 
 struct pz_pass_schedule {
-  double s, bound_s; /* of the schedule, and a lower bound of all schedules */
-  double dynamic_j,
-      serial_j; /* of the schedule, and of the operators one after another; 0 on measured chips */
+  double s;         /* makespan of the schedule */
+  double bound_s;   /* lower bound on the makespan of every schedule */
+  double dynamic_j; /* dynamic energy of the schedule, or 0 on measured chips */
+  double serial_j;  /* that of the operators one after another, or 0 on measured chips */
 };
 
 /* Returns a lower bound of all schedules: the larger of the longest path and of what the work of a

@@ -434,7 +434,7 @@ static double busy_s(const struct line *line, uint32_t stage) {
 }
 
 /* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe
- * the stage at the turn has one more. */
+ * and DualPipeV, the last stage, where microbatches turn round, has one more. */
 static double warm_up_s(const struct line *line, uint32_t stage) {
   const double *forward_s = line->pipeline->forward_s;
   bool has_extra = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;

@@ -266,7 +266,7 @@ static void put_gpt(struct text_buffer *text, const struct pz_run_model *model) 
 }
 
 /* Writes a model of the gpt-oss family, whose experts have the width of the feed-forward layer. */
-static void put_windows(struct text_buffer *text, const struct pz_run_model *model,
+static void put_gpt_oss(struct text_buffer *text, const struct pz_run_model *model,
                         int64_t window) {
   put_dimensions(text, model, "gpt_oss", "silu");
   put_number(text, "num_local_experts", model->experts);
@@ -353,7 +353,7 @@ bool pz_run_model_config(const struct pz_run_model *model, char *config, char *w
     return refuse(why, "ssm '%.60s' is not covered; accepted: none, mamba2:..., gdn:...",
                   model->ssm);
   else if (has_windows(model, &window) && model->experts && !model->shared_experts) {
-    put_windows(&text, model, window);
+    put_gpt_oss(&text, model, window);
     covered = true;
   } else if (!is_plain_transformer)
     return refuse(why,

@@ -951,6 +951,7 @@ struct repredict_row {
   double step_s;
 };
 
+/* Predicts the step time of a run again, with other constants of data-sheet chips. */
 static void predict_with_constants(struct pz_call *call, void *ctx) {
   struct repredict_row *repredict_row = ctx;
   struct pz_chip chip = repredict_row->request->chip;
@@ -960,6 +961,8 @@ static void predict_with_constants(struct pz_call *call, void *ctx) {
   repredict_row->step_s = pz_predict(call, &job, &repredict_row->request->plan, NULL).step_s;
 }
 
+/* Pool task: sets step_s[i] to the step time of run i under the given constants, or to 0 if the run
+ * is not wanted, was not predicted, or cannot be predicted with them. */
 static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct repredict_job *job = ctx;
   struct repredict_row repredict_row = {.request = &job->table->requests[i], .cold = job->cold};

@@ -144,9 +144,9 @@ struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *
 /* ---- operators ------------------------------------------------------------------------------ */
 
 /* Calls fn for the operators of one direction of a layer. */
-static void list_pass(struct pz_call *call, struct pz_step_model *model,
-                      const struct pz_layer *layer, const struct pz_ops *ops,
-                      pz_step_operator_fn *fn, void *ctx) {
+static void visit_operators(struct pz_call *call, struct pz_step_model *model,
+                            const struct pz_layer *layer, const struct pz_ops *ops,
+                            pz_step_operator_fn *fn, void *ctx) {
   const struct pz_chip *chip = &model->cost.chip;
   double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency;
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -154,14 +154,16 @@ static void list_pass(struct pz_call *call, struct pz_step_model *model,
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
     struct pz_work work;
     struct pz_estimate estimate = pz_estimate_op(call, &model->cost, op, &work);
-    bool by_power = chip->cold && estimate.latency_s > (1 + 1e-6) * pz_work_s(&work);
+    /* only the power limit makes an operator slower than its work on every resource */
+    bool power_limited = chip->cold && estimate.latency_s > (1 + 1e-6) * pz_work_s(&work);
     bool is_causal = op->kind == PZ_OP_ATTENTION && model->cost.causal;
     struct pz_step_operator listed = {.layer = layer,
                                       .op = op,
                                       .operations = (double)op->matmul_flop,
                                       .hbm_bytes = estimate.hbm_s * hbm_bytes_per_s,
                                       .seconds = estimate.latency_s,
-                                      .bound = by_power ? "watts" : pz_bound_name(estimate.bound),
+                                      .bound =
+                                          power_limited ? "watts" : pz_bound_name(estimate.bound),
                                       .times = (double)layer->count};
     if (!op->matmul_flop)
       listed.operations = work.lane_s * pz_chip_vector_op_per_s(chip);
@@ -177,6 +179,6 @@ void pz_step_operators(struct pz_call *call, const struct pz_job *job, const str
   const struct pz_workload *workload = model->workload;
   for (uint32_t i = 0; i < workload->n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-      list_pass(call, model, &workload->layers[i], &workload->layers[i].ops[d], fn, ctx);
+      visit_operators(call, model, &workload->layers[i], &workload->layers[i].ops[d], fn, ctx);
   pz_close(call, model);
 }

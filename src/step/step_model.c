@@ -30,8 +30,9 @@ static struct pz_step_context step_context(struct pz_step_model *model, const st
   struct pz_cost *cost = &model->cost;
   const struct pz_workload *workload = model->workload;
   int chains = plan->halves > 0 ? 2 : 1;
-  double cores = cost->net.instant ? 0 : pz_beside_cores(model->constants, &cost->chip);
-  /* the second half adds its gradients to those of the first, like a second microbatch */
+  double collective_cores = cost->net.instant ? 0 : pz_beside_cores(model->constants, &cost->chip);
+  /* The second half accumulates its gradients on those of the first, like a second microbatch, so
+   * the layers need the times of at least two microbatches. */
   if (chains > 1) microbatches = pz_max(2, microbatches);
   return (struct pz_step_context){
       .cost = cost,
@@ -50,7 +51,7 @@ static struct pz_step_context step_context(struct pz_step_model *model, const st
       .experts_per_token = workload->experts_per_token,
       .expert_groups = workload->expert_groups,
       .imbalance = model->imbalance,
-      .collective_cores = cores};
+      .collective_cores = collective_cores};
 }
 
 /* Returns the number format of a layer's GEMMs: only repeated layers have less than 16 bits. */

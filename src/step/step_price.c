@@ -545,14 +545,16 @@ struct stage_waits {
   double transfer_s, host_s;
 };
 
-static struct stage_waits stage_waits(const struct pricing *pricing, int64_t stage) {
+/* Returns the exposed waits of a stage for a microbatch, on average over the copies of the stage. */
+static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t stage) {
   struct stage_waits sum = {0, 0};
-  double part = copy_part(pricing);
+  double copy_share = copy_part(pricing);
   if (pricing->plan->pp == 1 && !pricing->plan->offload) return sum;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, stage, slot));
-    sum.transfer_s += part * (send_s(pricing, &chunk.forward) + send_s(pricing, &chunk.backward));
-    sum.host_s += part * (chunk.forward.host_wait_s + chunk.backward.host_wait_s);
+    sum.transfer_s +=
+        copy_share * (send_s(pricing, &chunk.forward) + send_s(pricing, &chunk.backward));
+    sum.host_s += copy_share * (chunk.forward.host_wait_s + chunk.backward.host_wait_s);
   }
   return sum;
 }
@@ -569,7 +571,7 @@ static void find_terms(const struct pricing *pricing, struct pz_prediction *out)
     }
   }
   const struct pz_pass *forward = &step.forward, *backward = &step.backward;
-  struct stage_waits waits = stage_waits(pricing, slowest);
+  struct stage_waits waits = sum_stage_waits(pricing, slowest);
   double microbatches = (double)pricing->microbatches;
   struct pz_training_parts *parts = &out->parts;
   parts->products_s = microbatches * (forward->gemm_s + backward->gemm_s);
@@ -592,7 +594,7 @@ static double busy_s(const struct pricing *pricing, int64_t stage) {
   struct pricing stage_pricing = *pricing;
   struct pz_prediction exchange = {0};
   struct pz_layer_step step = stage_step(pricing, stage);
-  struct stage_waits waits = stage_waits(pricing, stage);
+  struct stage_waits waits = sum_stage_waits(pricing, stage);
   stage_pricing.params = stage_params(pricing, stage);
   find_exchange(&stage_pricing, &exchange);
   find_optimizer(&stage_pricing, &exchange);

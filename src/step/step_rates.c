@@ -202,10 +202,13 @@ void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
   double recomputed = recompute_flop(call, model, plan);
   double width = (double)workload->hidden;
   if (workload->head_dim) width = (double)workload->heads * (double)workload->head_dim;
-  double gemms = model_gemm_flop(model), flop = gemms + model_attention_flop(model);
+  double gemm_flop = model_gemm_flop(model), model_flop = gemm_flop + model_attention_flop(model);
   struct mixer_counts mixers = count_mixers(model);
+  /* The conventional FLOP per token add 12 * layers * width * seq for attention to those of GEMMs
+   * (Chowdhery et al., arXiv 2204.02311, appendix B).  In hybrids with scans, only the layers with
+   * attention count. */
   double attention_layers = mixers.scans > 0 ? mixers.attention : (double)model->n_blocks;
-  double conventional = gemms + 12 * attention_layers * width * (double)model->seq;
+  double conventional_flop = gemm_flop + 12 * attention_layers * width * (double)model->seq;
   double peak = pz_chip_tensor_flop_per_s(chip) * peak_factor(chip, plan);
   out->tokens = (double)(plan->batch * model->seq);
   out->params = (double)workload->totals.model_params;
@@ -214,8 +217,8 @@ void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
   out->sparse_layers = mixers.sparse;
   out->samples_per_s = (double)plan->batch / out->step_s;
   out->tokens_per_s_per_device = out->tokens / out->step_s / (double)pz_plan_devices(plan);
-  out->mfu = flop * out->tokens_per_s_per_device / peak;
-  out->hfu = (flop + recomputed) * out->tokens_per_s_per_device / peak;
-  out->flop_per_s_per_device = conventional * out->tokens_per_s_per_device;
+  out->mfu = model_flop * out->tokens_per_s_per_device / peak;
+  out->hfu = (model_flop + recomputed) * out->tokens_per_s_per_device / peak;
+  out->flop_per_s_per_device = conventional_flop * out->tokens_per_s_per_device;
   out->mfu_conventional = out->flop_per_s_per_device / peak;
 }

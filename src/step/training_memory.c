@@ -465,7 +465,8 @@ static struct repeat_counts chunk_repeats(const struct stage_walk *walk, uint32_
       pz_kind_count(kinds, (uint32_t)kind, walk->first_block, walk->n_offloaded)};
 }
 
-static int64_t repeat_count(const struct stage_walk *walk, uint32_t i) {
+/* Returns how often layer i of the workload occurs in the current chunk. */
+static int64_t n_occurrences(const struct stage_walk *walk, uint32_t i) {
   return chunk_repeats(walk, i).n;
 }
 
@@ -639,7 +640,7 @@ static void walk_forward(struct stage_walk *walk) {
     double *saved_bytes =
         layer_kind(walk, i) == AFTER_BLOCKS ? &walk->logit_bytes : &walk->activation_bytes;
     struct layer_group group;
-    for (int64_t index = 0; index < repeat_count(walk, i); index += group.n) {
+    for (int64_t index = 0; index < n_occurrences(walk, i); index += group.n) {
       group = group_starting_at(walk, i, index);
       record_moment(walk, &walk->model->workload->layers[i], group.pass.forward_peak, false);
       *saved_bytes += (double)(group.n - 1) * group.pass.saved_bytes;
@@ -726,7 +727,7 @@ static void walk_backward(struct stage_walk *walk) {
   if (!is_last_chunk(walk)) walk->communication_bytes = boundary_bytes(walk);
   for (uint32_t i = workload->n_layers; i-- > 0;) {
     struct layer_group group;
-    for (int64_t index = repeat_count(walk, i); index > 0; index -= group.n) {
+    for (int64_t index = n_occurrences(walk, i); index > 0; index -= group.n) {
       group = group_ending_before(walk, i, index);
       if (is_titan_head(walk, i)) {
         record_titan_head(walk, &workload->layers[i]);
@@ -889,16 +890,17 @@ static struct stage_sums stage_sums(struct stage_walk walk) {
     enter_slot(&walk, slot);
     for (uint32_t i = 0; i < walk.model->workload->n_layers; i++) {
       const struct pz_layer *layer = &walk.model->workload->layers[i];
-      double times = (double)repeat_count(&walk, i);
+      double occurrences = (double)n_occurrences(&walk, i);
       int64_t shared = layer_kind(&walk, i) < 0 ? layer->shared_bytes : 0;
       int64_t tied = pz_pipeline_separates_ends(&walk.shape) ? layer->tied_params : 0;
-      sums.dense += times * (double)(layer->params - layer->expert_params + tied);
-      sums.expert += times * (double)layer->expert_params;
-      sums.trained += times * (double)(layer->trained_params - layer->trained_expert_params +
-                                       (pz_plan_trains_adapters(walk.plan) ? 0 : tied));
-      sums.trained_expert += times * (double)layer->trained_expert_params;
-      if (layer_kind(&walk, i) >= 0 && !layer->wide) sums.blocks += times * (double)layer->params;
-      sums.constants += times * (double)(layer->buffer_bytes + shared);
+      sums.dense += occurrences * (double)(layer->params - layer->expert_params + tied);
+      sums.expert += occurrences * (double)layer->expert_params;
+      sums.trained += occurrences * (double)(layer->trained_params - layer->trained_expert_params +
+                                             (pz_plan_trains_adapters(walk.plan) ? 0 : tied));
+      sums.trained_expert += occurrences * (double)layer->trained_expert_params;
+      if (layer_kind(&walk, i) >= 0 && !layer->wide)
+        sums.blocks += occurrences * (double)layer->params;
+      sums.constants += occurrences * (double)(layer->buffer_bytes + shared);
     }
   }
   return sums;

@@ -197,7 +197,8 @@ void pz_front_thin(struct pz_front *front, double tolerance) {
     for (uint32_t k = 0; k < front->n && !covered; k++)
       covered = front->points[k].kept && is_close_to(&front->points[k], point, &slack);
     if (covered) continue;
-    /* Keeps the fastest point that covers it, and of equally fast ones the smallest. */
+    /* Keeps the fastest of the points within the tolerance of this one, and of equally fast ones
+     * the first, which is the smallest. */
     struct pz_front_point *best = &front->points[i];
     for (uint32_t k = 0; k < front->n; k++)
       if (is_close_to(&front->points[k], point, &slack) && front->points[k].value > best->value)

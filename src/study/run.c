@@ -307,7 +307,8 @@ enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
 
 /* ---- comparison and detail ------------------------------------------------------------------ */
 
-/* Replaces the function that saves a round while the run file is only read. */
+/* Replaces the function that saves a round while saved rounds are replayed, which must not need a
+ * new one. */
 static void refuse_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                          const struct pz_buffer *buffer) {
   (void)ctx, (void)run, (void)round, (void)buffer;
@@ -320,7 +321,8 @@ static void limit_rounds(struct pz_study *study, const struct pz_result *result)
     study->most_rounds[i] = result->answers[i].certificate.n_rounds;
 }
 
-/* Brings the study into the state after its objective runs, from the rounds of the run file. */
+/* Brings the study into the state after its objective runs: replays the rounds of the run file,
+ * without a time limit and without further rounds. */
 static void restore_study(struct pz_call *call, struct pz_run *run) {
   if (run->restored) return;
   if (!run->has_study) open_run_study(call, run, &run->result.inputs.options);
@@ -330,8 +332,8 @@ static void restore_study(struct pz_call *call, struct pz_run *run) {
   run->study.options.seconds = 0;
   limit_rounds(&run->study, &run->result);
   run_all_objectives(call, run, run->file ? &store : NULL);
-  const struct pz_objective_run *common = &run->study.objective_run[run->study.n_runs - 1];
-  if (pz_space_id(&run->study.space, &common->best) != pz_result_best(&run->result)->chip_id)
+  const struct pz_objective_run *final_run = &run->study.objective_run[run->study.n_runs - 1];
+  if (pz_space_id(&run->study.space, &final_run->best) != pz_result_best(&run->result)->chip_id)
     pz_raise(call, PZ_BAD_INPUT,
              "the run's best chip is not the one its rounds give; see phaze verify");
   run->restored = true;

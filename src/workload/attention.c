@@ -109,7 +109,7 @@ static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   int64_t cp = builder->options->cp;
   if (cp <= 1) return;
   int64_t n_keys = pz_context_keys(builder, arch);
-  /* Sparse attention exchanges the latent vectors of keys and values instead of both. */
+  /* Sparse attention exchanges latent vectors instead of the keys and the values. */
   int64_t width = arch->index_topk ? pz_ceil_div(arch->kv_rank + arch->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
     if (divides_heads(builder)) {

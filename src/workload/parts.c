@@ -352,9 +352,9 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
 
 /* ---- embedding, head, and the layers between encoder and decoder ----------------------------- */
 
-/* Adds the learned biases of relative positions (T5).  Every layer that needs them looks them up,
- * so they do not count among the bytes that this layer passes on; they are a result of the layer
- * so that they get a gradient. */
+/* Adds the learned biases of relative positions (T5).  They are an output of this layer, so that
+ * its backward pass computes their gradient.  They are not sent to the next layer, because every
+ * layer that needs them repeats the lookup, so their bytes are subtracted from passing_bytes. */
 static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t heads = arch->heads / builder->options->tp;
   int64_t pairs = builder->local_seq * builder->options->seq;
