@@ -24,7 +24,7 @@ struct training {
   unsigned n_workers;
   struct pz_plan_finder **finders; /* [worker][model] */
   /* memory of each worker for plans of chips of another class than the space's */
-  struct pz_arena *plans;
+  struct pz_arena *plan_arenas;
   /* GEMM times of each worker for all models, or NULL if they are borrowed */
   struct pz_product_times **times;
   struct pz_shared_table shared;
@@ -122,7 +122,8 @@ static void release_training(void *training) {
   struct training *self = training;
   for (size_t i = 0; self->finders && i < (size_t)self->n_workers * self->question.n_models; i++)
     pz_plan_finder_free(self->finders[i]);
-  for (unsigned i = 0; self->plans && i < self->n_workers; i++) pz_arena_release(&self->plans[i]);
+  for (unsigned i = 0; self->plan_arenas && i < self->n_workers; i++)
+    pz_arena_release(&self->plan_arenas[i]);
   for (unsigned i = 0; self->times && i < self->n_workers; i++)
     pz_product_times_free(self->times[i]);
   pz_free(self->block);
@@ -177,8 +178,9 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
     block = training->block;
   }
   pz_shared_table_init(&training->shared, block, SHARED_BYTES);
-  training->plans = pz_alloc(&in_evaluator, training->n_workers, sizeof *training->plans);
-  for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plans[i]);
+  training->plan_arenas =
+      pz_alloc(&in_evaluator, training->n_workers, sizeof *training->plan_arenas);
+  for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plan_arenas[i]);
   if (!times) {
     training->times = pz_alloc(&in_evaluator, training->n_workers, sizeof *training->times);
     for (unsigned i = 0; i < training->n_workers; i++)
@@ -297,10 +299,10 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *trai
                                      unsigned worker, const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
-  pz_arena_release(&training->plans[worker]);
-  pz_arena_init(&training->plans[worker]);
+  pz_arena_release(&training->plan_arenas[worker]);
+  pz_arena_init(&training->plan_arenas[worker]);
   struct pz_plan_question question = pz_training_ask(call, &training->question, model, chip, &net);
-  struct pz_call plans = pz_call_in(call, &training->plans[worker]);
+  struct pz_call plans = pz_call_in(call, &training->plan_arenas[worker]);
   const struct pz_found_plans *found = pz_find_plans(&plans, &question);
   if (!found->n) return false;
   *out = found->list[0];

@@ -258,8 +258,8 @@ static void set_recompute(struct pz_plan *plan, enum pz_recomputation recompute)
   plan->stage_recompute = NULL;
 }
 
-/* Sets the offload of a way to save memory: activations of the layers or modules that the question states, and a
- * fraction of the optimizer. */
+/* Sets the offload of a way to save memory: activations of the layers or modules that the question
+ * states, and a fraction of the optimizer. */
 static void set_offload(const struct pz_plan_space *space, struct pz_plan *plan,
                         const struct pz_plan_way *way) {
   const struct pz_plan *given = &space->question->plan;

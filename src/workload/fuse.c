@@ -1,9 +1,9 @@
 /* Fusion replaces groups of operators by one operator each, as fused kernels and torch.compile do.
  *
  * A group begins with a matrix product, a softmax or an element-wise operator.  It grows by
- * operators that alone read the result of its last member (find_leader).  The fused operator reads
- * what the group reads from outside, and writes what leaves the group or must be kept
- * (collect_operands).  The order of operators stays valid, because no operator outside of a group
+ * operators that alone read the result of its last member (find_joined_producer).  The fused
+ * operator reads what the group reads from outside, and writes what leaves the group or must be
+ * kept (collect_operands).  The order of operators stays valid, because no operator outside of a group
  * reads the result of an inner member. */
 #include "workload/passes.h"
 
@@ -73,7 +73,7 @@ static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
 
 /* Returns the last member of the group that an operator should join, or PZ_NONE.  A group that
  * begins with a matrix product is preferred to one of vector operators. */
-static uint32_t find_leader(const struct fusion *fusion, uint32_t index) {
+static uint32_t find_joined_producer(const struct fusion *fusion, uint32_t index) {
   const struct pz_op *op = op_at(fusion, index);
   uint32_t best = PZ_NONE;
   bool best_is_product = false;
@@ -182,7 +182,7 @@ static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
   }
   /* Each operator joins the group of one of its inputs, or begins a group. */
   for (uint32_t i = 0; i < n_ops; i++) {
-    uint32_t leader = find_leader(&fusion, i);
+    uint32_t leader = find_joined_producer(&fusion, i);
     struct group *group = &fusion.group[i];
     if (leader != PZ_NONE) {
       *group = fusion.group[leader];
