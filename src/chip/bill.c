@@ -42,7 +42,8 @@ enum pz_tech pz_chip_bill_tech(const struct pz_chip *chip) {
   return chip->package.dies ? chip->package.tech : chip->tech;
 }
 
-/* Returns the larger of the counts of a block in the package, if stated, and in the description. */
+/* Returns how many of a block, such as cores, are on the dies: the count of the package if it is
+ * stated and larger, otherwise that of the chip's description. */
 static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_t described) {
   return (double)(chip->package.dies && packaged > described ? packaged : described);
 }

@@ -71,7 +71,7 @@ static void read_h200(struct pz_call *call, void *ctx) {
 
 /* Sets the calibration of a GPU from that of an H200.  Returns false if this cannot be read. */
 static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants) {
-  static const double UNLIMITED = 1e9, FA1_MACS = 311, TRITON_MACS = 334; /* by core and cycle */
+  static const double UNLIMITED = 1e9, FA1_MACS = 311, TRITON_MACS = 334; /* per core and cycle */
   static _Thread_local struct pz_chip h200; /* read once, because a search makes many chips */
   static _Thread_local bool is_read;
   if (!is_read && pz_border(read_h200, &h200, NULL) != PZ_OK) return false;
@@ -87,7 +87,7 @@ static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants)
   target->tile_value_s *= cycle_ratio;
   target->warm_from_bytes = source->warm_from_bytes * glb_scale;
   target->warm_to_bytes = source->warm_to_bytes * glb_scale;
-  target->n_kernels = 0;
+  target->n_kernels = 0; /* attention kernels are derived from the constants, others copied */
   for (int i = 0; i < source->n_kernels; i++) {
     if (strncmp(source->kernels[i].kind, "attention", 9) == 0) continue;
     target->kernels[target->n_kernels] = source->kernels[i];

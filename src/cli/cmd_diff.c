@@ -90,8 +90,9 @@ static void read_file(struct pz_call *call, const SETTINGS *settings, const char
              path);
   struct pz_run_plan_options options = pz_run_plan_options_default();
   bool other_is_script = pz_file_is_regular(other) && !pz_is_plan_file(other);
+  bool script_options_apply = !pz_is_plan_file(path) || !other_is_script;
   options.devices = settings->plan.devices;
-  if (!pz_is_plan_file(path) || !other_is_script) {
+  if (script_options_apply) {
     options.vocab = settings->vocab;
     options.set = settings->set;
     options.ignore = settings->ignore;

@@ -285,7 +285,7 @@ bool pz_option_same(const struct pz_option *option, const void *a, const void *b
   return true;
 }
 
-/* Writes " (default 1)" into buf, or "" if there is no default to show. */
+/* Writes " (default 1)", or " (default: TEXT)", into buf, or "" if there is no default to show. */
 static void print_default(const struct pz_option *option, const void *settings, char *buf,
                           size_t size) {
   buf[0] = '\0';

@@ -11,10 +11,10 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share words, which must d
 
 enum { LEAST_SLOTS = 64, MOST_PROBES = 32, BYTES_PER_SLOT = 256, ALIGNMENT = 16 };
 
-/* The word of an empty slot is 0.  A writer sets it to the hash of the key and WRITTEN, and owns
+/* The word of an empty slot is 0.  A writer sets it to the hash of the key and WRITING, and owns
  * the slot until it sets READY, or UNUSED if the block is full.  After that the word does not
  * change. */
-enum { WRITTEN = 1, READY = 2, UNUSED = 3, STATES = 3 };
+enum { WRITING = 1, READY = 2, UNUSED = 3, STATES = 3 };
 
 struct pz_shared_slot {
   _Atomic uint64_t word;
@@ -66,7 +66,7 @@ static struct pz_shared_slot *find_slot(const struct pz_shared_table *table, uin
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     if (!word) return slot;
     if ((word & ~(uint64_t)STATES) != hash) continue;
-    if (word == (hash | WRITTEN)) return NULL;
+    if (word == (hash | WRITING)) return NULL;
     if (word != (hash | READY) || !has_key(table->entries + slot->offset, key, key_bytes)) continue;
     *found = true;
     return slot;
@@ -106,7 +106,7 @@ static unsigned char *reserve_space(const struct pz_shared_table *table, size_t 
 /* Claims an empty slot.  Returns false if another thread or process was faster. */
 static bool claim_slot(struct pz_shared_slot *slot, uint64_t hash) {
   uint64_t none = 0;
-  return atomic_compare_exchange_strong_explicit(&slot->word, &none, hash | WRITTEN,
+  return atomic_compare_exchange_strong_explicit(&slot->word, &none, hash | WRITING,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 

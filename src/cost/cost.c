@@ -232,6 +232,7 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   double array_s = fmax(fmax(mapping->compute_s, mapping->glb_s), mapping->local_s);
   double core_s = buffer_rates_follow_clock(chip) ? array_s : mapping->compute_s;
+  /* a bound counts the products alone, because any mapping needs them, and only in 16 bits */
   if (chip->bounds_others)
     core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(chip) : 0;
   double least_hbm_bytes =

@@ -558,9 +558,8 @@ struct pz_bounds_at {
   double *box_s;                           /* tensor_s, vector_s and traffic_s of a box */
   double *core_s, *gemm_hbm_s, *startup_s; /* least times of each GEMM in a box */
   double *fwd_s, *bwd_s;                   /* bounds of each layer of a variant */
-  uint32_t likely_best
-      /* the best variant of each model on the last chip, or 0 if unknown */
-      [PZ_SEARCH_MOST_MODELS];
+  /* index of each model's best variant on the chip before this one, at first 0 */
+  uint32_t likely_best[PZ_SEARCH_MOST_MODELS];
 };
 
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds) {

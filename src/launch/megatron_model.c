@@ -28,8 +28,8 @@ struct shape {
 
 /* ---- properties of the shape ---------------------------------------------------------------- */
 
-/* Returns whether the model is a hybrid with gated delta nets. */
-static bool is_delta_net(const struct pz_megatron_reader *reader) {
+/* Returns whether the model is a hybrid with gated delta nets, the only accepted variant. */
+static bool is_delta_net_hybrid(const struct pz_megatron_reader *reader) {
   return pz_given(reader, ARG_ATTENTION_VARIANT);
 }
 
@@ -196,7 +196,7 @@ static void check_nemotron(struct pz_megatron_reader *reader) {
 /* Checks models with experts, latent attention, norms of query and key, or token prediction. */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
-  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), delta = is_delta_net(reader);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), delta = is_delta_net_hybrid(reader);
   bool predicts = reader->run->plan.mtp;
   bool biases = !pz_given(reader, ARG_NO_BIAS) || pz_given(reader, ARG_QKV_BIAS);
   bool is_gated_delta_net = norms && pz_given(reader, ARG_OUT_GATE) &&
@@ -238,7 +238,7 @@ static void check_shape(struct pz_megatron_reader *reader) {
   /* some arguments are covered only for hybrids with Mamba layers, or with gated delta nets */
   for (size_t i = 0; i < sizeof mamba / sizeof *mamba && !reader->layer_letters; i++)
     pz_refuse_uncovered(reader, mamba[i]);
-  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta_net(reader); i++)
+  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta_net_hybrid(reader); i++)
     pz_refuse_uncovered(reader, delta[i]);
   if (reader->layer_letters) {
     check_nemotron(reader);
@@ -286,7 +286,7 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
                            "no --qk-layernorm: norms of the latent queries, keys and values are "
                            "predicted all the same");
     pz_need_given(reader, ARG_KV_RANK, "kv-lora-rank");
-  } else if (is_delta_net(reader)) {
+  } else if (is_delta_net_hybrid(reader)) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
   } else if (shared_ffn) {
     pz_reject_given(reader, ARG_SHARED_FFN, "with it --multi-latent-attention");
@@ -503,7 +503,7 @@ static const char *write_config(const struct pz_megatron_reader *reader,
   const char *family = norms ? "qwen3" : "llama";
   if (reader->layer_letters)
     family = "nemotron_h";
-  else if (is_delta_net(reader))
+  else if (is_delta_net_hybrid(reader))
     family = experts ? "qwen3_next" : "qwen3_5_text";
   else if (experts && pz_given(reader, ARG_LATENT_ATTENTION))
     family = "deepseek_v3";
@@ -532,7 +532,7 @@ static const char *write_config(const struct pz_megatron_reader *reader,
     write_truth(out, "tie_word_embeddings", !pz_given(reader, ARG_UNTIED));
   }
   if (shape->expert_layers) write_experts(reader, shape, out);
-  if (is_delta_net(reader)) write_delta_net(reader, out);
+  if (is_delta_net_hybrid(reader)) write_delta_net(reader, out);
   fputc('}', out);
   pz_buffer_flush(reader->call, out);
   const char *text = pz_copy_text(reader->call, config->text);
@@ -548,7 +548,7 @@ void pz_read_megatron_model(struct pz_megatron_reader *reader) {
   bool gated = pz_given(reader, ARG_SWIGLU);
   const char *kind = gated ? "Llama" : "GPT";
   if (shape.expert_layers) kind = "MoE";
-  if (reader->layer_letters || is_delta_net(reader)) kind = "hybrid";
+  if (reader->layer_letters || is_delta_net_hybrid(reader)) kind = "hybrid";
   run->model =
       pz_format(reader->call, "%s %" PRId64 " x %" PRId64, kind, shape.layers, shape.hidden);
   run->config = write_config(reader, &shape);

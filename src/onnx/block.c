@@ -197,7 +197,8 @@ static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t pl
                         later_source_place < layering->n_hoisted &&
                         layering->hash[source_place] == layering->hash[later_source_place];
     if (same_from_outside || both_hoisted) continue;
-    if (source_place < start && is_first) {
+    bool is_initial_carry = is_first && source_place < start;
+    if (is_initial_carry) { /* the second operator must read a result of the first instance */
       if (later_source_place < start || later_source_place >= start + period) return false;
       continue;
     }

@@ -75,14 +75,15 @@ void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
 }
 
 void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t size) {
+  enum { MOST_LISTED = 4, DIM_CHARS = 40 }; /* inputs; room for a size and its separators */
   size_t used = 0;
   buf[0] = '\0';
-  for (uint32_t k = 0; k < node->n_in && k < 4; k++) {
+  for (uint32_t k = 0; k < node->n_in && k < MOST_LISTED; k++) {
     const struct pz_onnx_value *input = pz_onnx_input(node, k);
-    if (!input || used + 40 > size) continue;
+    if (!input || used + DIM_CHARS > size) continue;
     used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
                              input->rank < 0 ? "unknown" : "[");
-    for (int i = 0; i < input->rank && used + 40 < size; i++)
+    for (int i = 0; i < input->rank && used + DIM_CHARS < size; i++)
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", input->dim[i]);
     if (input->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
   }
@@ -129,7 +130,7 @@ int pz_onnx_axis_from_front(int64_t axis, int rank) {
 
 int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
   if (index < -n)
-    index = -1;
+    index = -1; /* before the first element */
   else if (index < 0)
     index += n;
   if (index < least) return least;

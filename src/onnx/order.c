@@ -98,7 +98,7 @@ static void mark_needed(const struct pz_onnx_graph *graph, bool *needed) {
 
 /* Returns whether the node is element-wise work on invariant values and data. */
 static bool extends_invariant(const struct pz_onnx_node *node, const uint8_t *position) {
-  bool any = false;
+  bool has_invariant_input = false;
   if (node->fused >= 0 || !node->op->elementwise) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
@@ -106,9 +106,9 @@ static bool extends_invariant(const struct pz_onnx_node *node, const uint8_t *po
     uint32_t producer = pz_onnx_value(node->graph, value->root)->producer;
     if (value->role != PZ_ONNX_ACTIVATION || producer == PZ_NONE) return false;
     if (position[producer] != INVARIANT) return false;
-    any = true;
+    has_invariant_input = true;
   }
-  return any;
+  return has_invariant_input;
 }
 
 /* Sets the position of every node.  Nodes that are computed from parameters alone and read by

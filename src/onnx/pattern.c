@@ -200,7 +200,7 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   uint32_t deviation = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
   struct pz_onnx_node *last = deviation == PZ_NONE ? NULL : match_division(root, deviation);
   if (!last) return;
-  /* It is x - mean(x) in a layer norm, and x in an RMS norm. */
+  /* `deviation` is x - mean(x) in a layer norm, and x in an RMS norm. */
   const struct pz_onnx_node *difference = find_producer(graph, deviation);
   uint32_t x = deviation;
   if (is_plain(difference, "Sub") && difference->n_in == 2) {

@@ -43,7 +43,7 @@ struct sharder {
   struct pz_onnx_sharding *sharding;
   struct pz_vec marked_values, marked_nodes; /* values and nodes that the current trial divides */
   uint32_t trial, *trial_of; /* number of the current trial; by value: the trial that divided it */
-  /* divided part of each value, and of the input of the current node */
+  /* how each value is divided, and how the input of the current node is */
   struct divided_part *part, current_part;
   uint32_t n_division_ends;  /* products of the trial at which a division ends */
   uint32_t only_product;     /* the only product of a group that is tried, or PZ_NONE for all */
@@ -402,7 +402,7 @@ enum pass {
   RESULT,
   GROUPS,
   PAIRS,
-  WITHOUT_ONE, /* the products of an input without one of them: experts beside their router */
+  WITHOUT_ONE, /* all but one of the products that read an input: experts but not their router */
   ALONE,       /* one product alone: an MLP beside an attention that cannot be divided */
   N_PASSES,
 };

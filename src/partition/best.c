@@ -360,8 +360,8 @@ static struct candidate *candidate_of(const struct variant_search *search, uint3
   return &search->candidates[i];
 }
 
-/* Returns the problem of a candidate with the layer times found, and its best plan, which is found
- * without a limit. */
+/* Builds the placement problem of a candidate from the times of its scheduled layers, and solves it
+ * without a limit on the step time. */
 static struct pz_place_model solve_in_full(struct pz_call *call,
                                            const struct pz_plan_inputs *inputs,
                                            const struct candidate *candidate, bool recompute) {
@@ -379,7 +379,8 @@ static struct pz_place_model solve_in_full(struct pz_call *call,
       const struct pz_layer_time *time = &candidate->times[i][direction];
       if (time->s > 0) model.worst_gap = fmax(model.worst_gap, 1 - time->least_s / time->s);
     }
-  if (!place_layers(call, inputs, candidate, &model.problem, DBL_MAX, &model.plan))
+  const double no_limit_s = DBL_MAX;
+  if (!place_layers(call, inputs, candidate, &model.problem, no_limit_s, &model.plan))
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
   model.problem.bytes_per_s = pz_place_within(&model.problem, model.plan.domain).bytes_per_s;
   return model;

@@ -73,7 +73,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
 /* A solved problem at one tensor-parallel degree, with the data that describe its plan to users
  * (partition.h). */
 struct pz_place_model {
-  struct pz_place_problem problem; /* with the bandwidth of the plan's domain */
+  struct pz_place_problem problem; /* with the bandwidth of the network domain of the plan */
   struct pz_place_solution plan;
   int64_t mbs, seq, batch; /* samples, tokens, samples */
   double sample_flop;      /* as in the inputs */

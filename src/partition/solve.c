@@ -292,7 +292,7 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
   const struct stage_cost *stage = cost_of(table, from, to);
   if (!stage_fits(table, stage, k)) return;
   double load_s = stage_load_s(table, stage, k);
-  bool single = uses_one_device(table, stage);
+  uint32_t single = uses_one_device(table, stage); /* 1 or 0 */
   for (uint32_t n_single = single; n_single < table->n_classes; n_single++) {
     double maxload_s =
         pz_fmax(load_s, table->maxload_s[cell_of(table, k - 1, n_single - single, to)]);
@@ -424,7 +424,7 @@ static void solve_original(struct stage_table *table, struct incumbent *best) {
     for (uint32_t to = 1; to < table->n_cuts; to++) {
       const struct stage_cost *first = cost_of(table, 0, to);
       if (!is_stage(table, 0, to) || !stage_fits(table, first, n_stages)) continue;
-      bool single = uses_one_device(table, first);
+      uint32_t single = uses_one_device(table, first); /* 1 or 0 */
       for (uint32_t n_single = single; n_single < table->n_classes; n_single++) {
         double rest_s = table->maxload_s[cell_of(table, n_stages - 1, n_single - single, to)];
         double maxload_s = pz_fmax(stage_load_s(table, first, n_stages), rest_s);

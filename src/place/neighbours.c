@@ -29,11 +29,13 @@ struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct
       .job = job,
       .plan = plan,
       .layers = model->n_blocks,
-      .node = model->cost.net.n_levels ? pz_cluster_node(&model->cost.net) : plan->devices,
+      .devices_per_node =
+          model->cost.net.n_levels ? pz_cluster_node(&model->cost.net) : plan->devices,
       .overlap = plan->overlap,
       .fields = ~PZ_PLAN_PIN(OFFLOAD)};
   neighbourhood.model =
       pz_model_shape_or_other(call, job->model, job->config, model->workload, model->n_blocks);
+  /* an unknown number of heads admits only tp 1 */
   if (!neighbourhood.model.heads) neighbourhood.model.heads = neighbourhood.model.kv_heads = 1;
   pz_close(call, model);
   return neighbourhood;
@@ -143,11 +145,11 @@ static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum p
 static int64_t largest_degree(const struct pz_neighbourhood *neighbourhood,
                               enum pz_plan_field field) {
   switch (field) {
-  case PZ_PLAN_TP: return pz_min(neighbourhood->node, neighbourhood->plan->devices);
+  case PZ_PLAN_TP: return pz_min(neighbourhood->devices_per_node, neighbourhood->plan->devices);
   case PZ_PLAN_CP: return neighbourhood->plan->devices;
   case PZ_PLAN_EP: return 2 * neighbourhood->plan->ep;
   case PZ_PLAN_MBS: return MAX_MBS;
-  default: return neighbourhood->layers;
+  default: return neighbourhood->layers; /* pp and vpp */
   }
 }
 

@@ -15,7 +15,7 @@ struct pz_neighbourhood {
   const struct pz_job *job;
   const struct pz_plan *plan; /* filled, with its sequence length */
   int64_t layers;             /* repeated layers of the model */
-  int64_t node;               /* devices of the innermost network level */
+  int64_t devices_per_node;   /* devices of the innermost network level */
   struct pz_model_shape model;
   /* wanted overlaps, of which a neighbour has those that its framework supports */
   int overlap;

@@ -317,13 +317,15 @@ const struct pz_frontier *
 pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t grid) {
   const struct pz_step_shape *shape =
       pz_shape_at(frontiers->space, pz_grid_at(frontiers->space, grid)->shape);
+  /* a shape has the frontiers of its representative, whose grids are in the same order */
   grid += pz_shape_at(frontiers->space, shape->representative)->first_grid - shape->first_grid;
   struct frontier_key key = frontier_key(frontiers, grid);
   const struct pz_frontier *stored = find_frontier(call, frontiers, &key);
   if (stored) return stored;
   const struct pz_plan_grid *plan_grid = pz_grid_at(frontiers->space, grid);
   struct frontier_list list = begin_list(call, frontiers);
-  pz_plan_grid_visit(call, frontiers->space, plan_grid, true, add_grid_plan, &list);
+  bool dominant = true;
+  pz_plan_grid_visit(call, frontiers->space, plan_grid, dominant, add_grid_plan, &list);
   return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, plan_grid->shape));
 }
 

@@ -31,7 +31,7 @@ static const double KIND_STEP_FACTOR = 1.25;
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned) {
   struct pz_plan_question question = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
-  /* defaults follow from a plan for one device without the fields that the search decides */
+  /* defaults are derived from the plan with all fields unset that the search decides */
   struct pz_plan defaults = *plan, none = pz_plan_default();
   uint64_t searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {

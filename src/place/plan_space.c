@@ -371,7 +371,8 @@ bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, 
 }
 
 /* Lists the ways: each recomputation, without and with offloaded activations, and with the fraction
- * of the optimizer on the host that the question states, or with none and each quarter of it. */
+ * of the optimizer on the host that the question states, or with 0, 1/4, 1/2, 3/4 and 1.  Also sets
+ * the number of choices of overlapped collectives. */
 static void list_ways(struct pz_plan_space *space) {
   static const enum pz_recomputation recomputations[PZ_PLAN_RECOMPUTATIONS] = {
       PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
@@ -524,7 +525,7 @@ static void list_shapes(struct pz_call *call, struct pz_plan_space *space,
     for (shape.cp = first_cp; shape.cp <= most_cp; shape.cp *= 2)
       for (shape.mbs = 1; shape.mbs <= most_mbs; shape.mbs++)
         for (int sp = 0; sp <= (shape.tp > 1); sp++)
-          for (shape.ep = first_ep; shape.ep;
+          for (shape.ep = first_ep; shape.ep; /* next_ep() returns 0 at the end */
                shape.ep = next_ep(question, workload->experts, shape.ep))
             for (int halves = 0; halves <= may_halve; halves++) {
               shape.sp = sp;
@@ -552,7 +553,8 @@ static void open_and_time_shape(struct pz_call *call, void *ctx) {
   pz_step_shape_time(call, opened->space, opened->shape);
 }
 
-/* Opens shape i.  Errors that only concern this shape are stored, others are raised again. */
+/* Makes and times the step model of shape i.  Errors that only concern this shape are stored,
+ * others are raised again. */
 static void open_shape_task(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct shape_opening *opening = ctx;
   struct pz_plan_space *space = opening->space;

@@ -91,7 +91,7 @@ void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
 struct pz_term_rates {
   double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
-  const double *path_collectives; /* for scheduled passes: collectives on the longest path */
+  const double *path_collectives; /* for scheduled passes: collective seconds on the longest path */
 };
 
 /* Returns the rates of a chip in a network, with the tables that apply to it. */

@@ -64,7 +64,7 @@ static void check_pins(struct pz_call *call, const struct pz_training_place_opti
              (long long)plan->batch, (long long)mbs, (long long)dp);
 }
 
-/* Converts the options to a question, which refers to the network *widened. */
+/* Converts the options to a question.  Its network is *widened, which the caller keeps alive. */
 static struct pz_plan_question place_question(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_training_place_options *options,
                                               struct pz_cluster *widened) {

@@ -63,6 +63,7 @@ int pz_plan_recomputed_modules(const struct pz_plan *plan) {
 int pz_plan_selective_modules(const struct pz_plan *plan) {
   int by_default = pz_plan_framework(plan)->recompute_modules;
   bool core_alone = plan->recompute_modules == (int)PZ_MODULE_CORE;
+  /* a framework without default modules recomputes core attention, for which 0 stands */
   if (!plan->recompute_modules || (!by_default && core_alone)) return by_default;
   return plan->recompute_modules;
 }

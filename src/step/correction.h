@@ -40,7 +40,7 @@ struct pz_step_sensitivity {
   double step_s, share[PZ_CORRECTION_FACTORS];
 };
 
-/* Returns the sensitivities of all steps. */
+/* Returns the sensitivity of each step to the correction factors. */
 struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
                                                   const struct pz_measured_step *steps, uint32_t n,
                                                   unsigned threads);

@@ -15,8 +15,12 @@
 
 /* ---- features ------------------------------------------------------------------------------- */
 
-/* The roles of features (plan_features.def). */
-enum role { CONTEXT, PLAIN, MORE };
+/* The role of a feature: with which others it forms pairs (plan_features.def). */
+enum role {
+  CONTEXT, /* with all features */
+  PLAIN,   /* with CONTEXT and PLAIN features */
+  MORE     /* a further doubling of a degree, with CONTEXT features alone */
+};
 
 static const struct feature_info {
   const char *text;

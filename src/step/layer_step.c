@@ -195,9 +195,9 @@ static struct pz_wire_time collective_time(const struct pz_step_context *context
 static bool overlaps_gemm(const struct pz_step_context *context, const struct pz_op *op) {
   enum { QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE, GATE_UP = PZ_LORA_GATE | PZ_LORA_UP };
   bool compiled = pz_framework_compiles(pz_plan_framework(context->plan));
-  /* Adapters are separate GEMMs of PyTorch, and read what was gathered for their layer as a whole
-   * (tp_comm_overlap_disable_qkv in MLPerf's fine-tuning; return_layernorm_output_gathered in
-   * Megatron Bridge's peft/utils.py). */
+  /* Adapters are separate GEMMs of PyTorch that read the whole gathered input of their layer, so
+   * its all-gather cannot run beside a GEMM (tp_comm_overlap_disable_qkv in MLPerf's fine-tuning;
+   * return_layernorm_output_gathered in Megatron Bridge's peft/utils.py). */
   bool reads_adapter_input = pz_op_adapts(op) ||
                              (context->adapted_modules & QKV && has_prefix(op, "qkv.")) ||
                              (context->adapted_modules & GATE_UP && has_prefix(op, "mlp."));

@@ -11,7 +11,7 @@
 
 /* Operators of a graph with their runs. */
 struct pz_pass_part {
-  const struct pz_ops *ops;     /* NULL if the pass has no such part */
+  const struct pz_ops *ops;     /* NULL if this part of the pass is empty */
   const struct pz_op_run *runs; /* by operator */
   const bool *which;            /* by operator: whether it is run, or NULL if all are */
   double ring_s,

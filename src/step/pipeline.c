@@ -40,8 +40,9 @@ static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot)
 /* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on
  * one stage. */
 static double hop_s(const struct line *line, uint32_t chunk) {
-  bool same_stage = line->stages == 1;
-  if (line->is_v) same_stage = chunk + 1 == line->stages && !line->is_half;
+  /* in the folded half of DualPipe, the chunks at the turn are on two devices */
+  bool at_turn = line->is_v && chunk + 1 == line->stages && !line->is_half;
+  bool same_stage = line->is_v ? at_turn : line->stages == 1;
   return same_stage ? 0 : line->pipeline->transfer_s;
 }
 

@@ -30,7 +30,7 @@ bool pz_is_block(const struct pz_layer *layer) {
          (layer->count > 1 && strncmp(layer->name, "predict", 7) != 0);
 }
 
-/* Returns the kind of a repeated layer, or kinds->n for other layers. */
+/* Returns the kind whose layer this is, or kinds->n if it is not a repeated layer. */
 static uint32_t kind_of_layer(const struct pz_layer_kinds *kinds, uint32_t layer) {
   uint32_t kind = 0;
   while (kind < kinds->n && kinds->layer[kind] != layer) kind++;

@@ -275,6 +275,7 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
   const uint64_t no_feature = 0;
   const struct run_count none = {.runs = 0};
   struct run_count all = count_runs(&fit, has_features, &no_feature), longest = none;
+  /* the row of the longest sequence has its tokens in the column `most` */
   for (uint32_t i = 0; i < fit.n; i++) longest.most = pz_max(longest.most, fit.runs[i].point->seq);
   fputs("kind,name,sources,runs,mean_error,variance,most,with\n", out);
   write_row("all", "all runs", &all, interval.squared_width * variances.all, out);

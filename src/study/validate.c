@@ -139,7 +139,8 @@ static uint32_t collect_runs_of_job(const struct pz_validation_point *points, ui
   return n_runs;
 }
 
-/* Returns whether two runs have the same plan.  A run without `choices` has only its own plan. */
+/* Returns whether two runs have the same plan.  A run without known `choices`
+ * has the plan of no other run. */
 static bool has_same_plan(const struct pz_validation_point *first,
                           const struct pz_validation_point *second) {
   if (first == second) return true;

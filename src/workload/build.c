@@ -498,13 +498,13 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
    * of the keys; their triangular inverse, from which the new keys and values follow; the
    * contribution of the state to keys and queries; its update; and the scores of the queries with
    * the values that they weight. */
-  int64_t n = scan->dims.n, k = scan->dims.k, visible = scan->span + 1;
+  int64_t n = scan->dims.n, k = scan->dims.k, twice_visible = scan->span + 1;
   if (scan->kind == PZ_OP_DELTA_RULE) {
     add_scan_flop(builder, &op, scan->dims.batch,
-                  6 * n * k + visible * (3 * k + 2 * n) + scan->span * scan->span / 3);
+                  6 * n * k + twice_visible * (3 * k + 2 * n) + scan->span * scan->span / 3);
   } else {
-    add_scan_flop(builder, &op, scan->dims.batch, 4 * n * k + visible * k);
-    add_scan_flop(builder, &op, scan->groups, visible * n);
+    add_scan_flop(builder, &op, scan->dims.batch, 4 * n * k + twice_visible * k);
+    add_scan_flop(builder, &op, scan->groups, twice_visible * n);
   }
   op.flop = op.matmul_flop;
   pz_graph_add_op(builder->graph, PZ_FORWARD, &op);

@@ -29,8 +29,9 @@ enum { PZ_PRICING_PARTS = 4 };
 /* A task in a mode. */
 struct pz_choice {
   double rate;
-  double reduced[PZ_PRICING_PARTS]; /* by part: the rate minus the multipliers of the mode's use */
-  struct pz_mode chosen_mode;       /* a copy of the mode */
+  /* [part]: the rate minus the mode's resource use at the prices (multipliers) of the part */
+  double reduced[PZ_PRICING_PARTS];
+  struct pz_mode chosen_mode; /* a copy of the mode */
   uint32_t task, mode, chain;
 };
 

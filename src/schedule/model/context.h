@@ -43,7 +43,7 @@ struct pz_context {
   double *tail_s;    /* by task: lower bound on the time from its end to the end of the schedule */
   bool energy_heads; /* heads and tails are tightened by energy, and not only by paths */
   bool derived;      /* heads, tails and energy reflect the eliminated modes and the dual values */
-  double (*energy)[PZ_MIXES]; /* by task and surrogate resource: the least energy of its modes */
+  double (*energy)[PZ_MIXES]; /* [task][mix]: least energy of the task's modes */
   double *lp_share;      /* by mode: its share in the last solution of the linear program, or 0 */
   struct pz_duals duals; /* all 0 before column generation */
   double scale;          /* sum of the least durations, to which rounding errors are compared */

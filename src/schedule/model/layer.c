@@ -80,8 +80,9 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
                                          .energy_j = estimate.energy_j,
                                          .hbm_s = estimate.hbm_s,
                                          .glb_s = estimate.glb_s}};
+    bool can_prune = builder->chip.rules.rate_levels;
     bool dominated = false;
-    for (uint32_t k = 0; k < full->n && builder->chip.rules.rate_levels && !dominated; k++)
+    for (uint32_t k = 0; k < full->n && can_prune && !dominated; k++)
       dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->mode, &mode.mode);
     if (!dominated) pz_append(call, full, &mode);
   }

@@ -102,9 +102,9 @@ void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, doubl
   }
 }
 
-/* Returns the share of a bandwidth that moves the bytes within the duration, rounded up to a
- * part. */
-static int32_t exact_share(double memory_s, double duration_s) {
+/* Returns the share of a bandwidth that moves the bytes within the duration, as a number of
+ * 1/PZ_RATE_PARTS that is rounded up. */
+static int32_t needed_share(double memory_s, double duration_s) {
   return duration_s > 0 ? (int32_t)ceil(fmin(1, memory_s / duration_s) * PZ_RATE_PARTS) : 0;
 }
 
@@ -112,8 +112,8 @@ void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes) {
   for (uint32_t k = 0; k < full->n; k++) {
     struct pz_mode mode = pz_vec_at(full, struct pz_full_mode, k)->mode;
-    mode.use[PZ_HBM_RATE] = exact_share(mode.hbm_s, mode.duration);
-    mode.use[PZ_GLB_RATE] = exact_share(mode.glb_s, mode.duration);
+    mode.use[PZ_HBM_RATE] = needed_share(mode.hbm_s, mode.duration);
+    mode.use[PZ_GLB_RATE] = needed_share(mode.glb_s, mode.duration);
     pz_append(call, modes, &mode);
   }
 }

@@ -361,7 +361,8 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
   uint32_t task = pz_idle_undecided(&search->idle, node);
   if (search->stopped || !could_improve(search, completion_bound(search, node))) return;
   if (task == PZ_NONE) {
-    if (pz_bits_empty(&node->postponed)) { /* no task waits for the rest, which may run alone */
+    /* if nothing is postponed, one child also runs all remaining tasks one after another */
+    if (pz_bits_empty(&node->postponed)) {
       struct pz_bits rest = pz_bits_minus(&tree->all, &node->started);
       pz_partial_copy(child, node);
       pz_partial_alone(tree, child, &rest);

@@ -169,8 +169,9 @@ static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32
     if (pz_bits_has(&after_a, i) && !find_image(automorphism, i, &after_b)) return false;
   for (uint32_t i = 0; i < tree->problem->n; i++) {
     if (pz_bits_has(deferred, i)) continue;
-    bool is_first = image[i] == i || tree->rank[i] >= tree->rank[a];
-    if (!is_first) return false; /* never observed, but the order of starts requires it */
+    /* a has the lowest rank of all exchanged tasks; never violated so far, but the rule needs it */
+    bool preserves_start_order = image[i] == i || tree->rank[i] >= tree->rank[a];
+    if (!preserves_start_order) return false;
     if (!has_image(automorphism, &tree->predecessors[i], &tree->predecessors[image[i]]))
       return false;
   }

@@ -146,7 +146,7 @@ struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct 
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
   PZ_EACH_BIT(i, tree->words, node->ready.words[w]) {
-    if (tree->rank[i] >= first_rank) pz_bits_set(&start.ranks, tree->rank[i]);
+    if (tree->rank[i] >= first_rank) pz_bits_set(&start.untried_ranks, tree->rank[i]);
   }
   return start;
 }
@@ -156,9 +156,9 @@ static bool next_task(const struct pz_branching *tree, const struct pz_partial *
                       struct pz_start *start) {
   struct pz_technique_count *count = &tree->context->count[PZ_T_interchangeable_tasks];
   for (int w = 0; w < tree->words; w++)
-    while (start->ranks.words[w]) {
-      start->task = tree->by_path[64 * w + __builtin_ctzll(start->ranks.words[w])];
-      start->ranks.words[w] &= start->ranks.words[w] - 1;
+    while (start->untried_ranks.words[w]) {
+      start->task = tree->by_path[64 * w + __builtin_ctzll(start->untried_ranks.words[w])];
+      start->untried_ranks.words[w] &= start->untried_ranks.words[w] - 1;
       count->calls++;
       if (!is_eligible(tree, node, start->task)) {
         count->prunes++;

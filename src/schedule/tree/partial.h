@@ -58,8 +58,8 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
  * Starts after which no schedule is better than the incumbent are skipped. */
 struct pz_start {
   uint32_t task, mode;
-  uint32_t next_mode, n_modes; /* modes of the task that are left */
-  struct pz_bits ranks;        /* ranks of the tasks that are left */
+  uint32_t next_mode, n_modes;  /* modes of the task that are left */
+  struct pz_bits untried_ranks; /* ranks of the ready tasks that have not been tried */
 };
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node);
 bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
