@@ -359,8 +359,10 @@ static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
   if (!pz_has_experts(reader) || reader->layer_letters) return;
   shape->expert_layers = read_expert_layers(reader);
   check_experts(reader, shape);
+  /* written as Mixtral, whose layers all have experts, unless a norm of queries and keys or latent
+   * attention requires another family */
   bool is_mixtral = !latent && !pz_given(reader, ARG_QK_NORM);
-  if (is_mixtral) shape->ffn = shape->expert_ffn; /* all of its layers have experts */
+  if (is_mixtral) shape->ffn = shape->expert_ffn;
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct
       .devices_per_node =
           model->cost.net.n_levels ? pz_cluster_node(&model->cost.net) : plan->devices,
       .overlap = plan->overlap,
-      .fields = ~PZ_PLAN_PIN(OFFLOAD)};
+      .changeable_fields = ~PZ_PLAN_PIN(OFFLOAD)};
   neighbourhood.model =
       pz_model_shape_or_other(call, job->model, job->config, model->workload, model->n_blocks);
   /* an unknown number of heads admits only tp 1 */
@@ -260,12 +260,12 @@ void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *ne
                                                PZ_PLAN_VPP, PZ_PLAN_EP, PZ_PLAN_MBS};
   struct neighbour_walk walk = {.neighbourhood = neighbourhood, .fn = fn, .ctx = ctx};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    if (neighbourhood->fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
-  if (neighbourhood->fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
-  if (neighbourhood->fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
-  change_sharding(call, &walk, neighbourhood->fields & PZ_PLAN_PIN(ZERO),
-                  neighbourhood->fields & PZ_PLAN_PIN(OVERLAP));
-  if (!(neighbourhood->fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
+    if (neighbourhood->changeable_fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
+  if (neighbourhood->changeable_fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
+  if (neighbourhood->changeable_fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
+  change_sharding(call, &walk, neighbourhood->changeable_fields & PZ_PLAN_PIN(ZERO),
+                  neighbourhood->changeable_fields & PZ_PLAN_PIN(OVERLAP));
+  if (!(neighbourhood->changeable_fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
   struct pz_plan plan = *neighbourhood->plan, flash = plan;
   plan.sp = !plan.sp;
   flash.attention = PZ_ATTENTION_FLASH;
@@ -349,9 +349,9 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
   struct pz_neighbourhood neighbourhood = pz_neighbourhood_make(call, &job, &args->run->plan);
   neighbourhood.limit_bytes = args->run->p.usable_bytes;
   /* changes of other fields save no memory */
-  neighbourhood.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) |
-                         PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) |
-                         PZ_PLAN_PIN(SP);
+  neighbourhood.changeable_fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) |
+                                    PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OFFLOAD) |
+                                    PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
   struct fitting_search search = {.neighbourhood = &neighbourhood};
   pz_vec_init(&search.found, in_result.arena, sizeof(struct pz_plan_change));
   pz_neighbours_visit(call, &neighbourhood, accept_fitting, &search);

@@ -19,9 +19,9 @@ struct pz_neighbourhood {
   struct pz_model_shape model;
   /* wanted overlaps, of which a neighbour has those that its framework supports */
   int overlap;
-  uint64_t fields;    /* fields that may be changed: all, or a set of PZ_PLAN_PIN(TP) etc. */
-  double limit_bytes; /* plans that need more memory are not simulated */
-  bool etp_is_tp;     /* etp follows tp: experts are divided like the other layers */
+  uint64_t changeable_fields; /* all, or a set of PZ_PLAN_PIN(TP) etc. */
+  double limit_bytes;         /* plans that need more memory are not simulated */
+  bool etp_is_tp;             /* etp follows tp: experts are divided like the other layers */
 };
 
 /* Returns the neighbourhood of a plan, with the plan's own overlap.  All fields may be changed
