@@ -7,7 +7,7 @@ static struct pz_baseline_answer
 expert_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
   pz_chip_read(call, name, &chip);
-  pz_chip_describe(&chip);
+  pz_chip_remove_measurements(&chip);
   return pz_baseline_expert(call, question, &chip);
 }
 
@@ -16,7 +16,7 @@ static struct pz_baseline_answer
 place_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
   pz_chip_read(call, name, &chip);
-  pz_chip_describe(&chip);
+  pz_chip_remove_measurements(&chip);
   return pz_baseline_place(call, question, &chip);
 }
 

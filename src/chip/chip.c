@@ -250,7 +250,7 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
 
 /* ---- changed chips --------------------------------------------------------------------------- */
 
-void pz_chip_describe(struct pz_chip *chip) {
+void pz_chip_remove_measurements(struct pz_chip *chip) {
   /* The precisions are set first, because some of them follow from calibrated rates. */
   if (!chip->precisions) chip->precisions = default_precisions(chip);
   pz_calibration_none(chip->glb_bytes, &chip->calibration);

@@ -205,7 +205,7 @@ void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const cha
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 
 /* Removes all measurements from a chip, to compare its data sheet with unbuilt chips. */
-void pz_chip_describe(struct pz_chip *chip);
+void pz_chip_remove_measurements(struct pz_chip *chip);
 
 /* Names a chip after the file that it was fitted to, as in "h100, calibrated with my.csv". */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path);

@@ -75,7 +75,7 @@ static void read_changes(struct pz_call *call, const SETTINGS *settings, const c
  * scripts: if one side is a script and the other one a plan file, they apply to the script only. */
 static void read_file(struct pz_call *call, const SETTINGS *settings, const char *path,
                       const char *other, struct diff_side *side) {
-  SETTINGS allowed = defaults;
+  SETTINGS allowed = defaults; /* of the options of a plan, a file accepts --devices alone */
   allowed.plan.devices = settings->plan.devices;
   const struct pz_option *model_option =
       pz_command_changed(&pz_cmd_diff, AT(plan), settings, &allowed);

@@ -40,7 +40,7 @@ struct pz_plan_question {
       deadline_s;
   uint32_t top; /* number of plans to return; 0 means 1 */
   /* Number of further plans to return, each the best of another kind (pz_plan_kind). */
-  uint32_t kinds;
+  uint32_t n_alternatives;
 
   unsigned threads;             /* number of threads, or 0 for one per processor */
   struct pz_progress *progress; /* may be NULL; the search stops when it is cancelled */

@@ -360,10 +360,10 @@ static void search_space(struct pz_call *call, void *ctx) {
   bool seeks_ties = question->tie > 0 && question->objective == PZ_PLAN_TIME;
   if (found->n && seeks_ties && !found->stopped)
     found->stopped = !run_phase(call, &pricing, find_simplest, &pricing);
-  if (found->n && question->kinds && !found->stopped) {
+  if (found->n && question->n_alternatives && !found->stopped) {
     /* kinds that are not decided when this is stopped are missing, but the best plan is proved */
     (void)run_phase(call, &pricing, find_kinds, &pricing);
-    found->n_kinds = (uint32_t)pz_min(found->n_kinds, question->kinds);
+    found->n_kinds = (uint32_t)pz_min(found->n_kinds, question->n_alternatives);
   }
   found->experts = space->model.experts;
   pz_text_copy(found->warning, sizeof found->warning, space->warning);

@@ -519,7 +519,7 @@ static void list_shapes(struct pz_call *call, struct pz_plan_space *space,
   if (pinned & PZ_PLAN_PIN(MBS)) most_mbs = plan->mbs;
   if (pinned & PZ_PLAN_PIN(EP)) first_ep = pz_plan_ep(plan);
   most_mbs = pz_min(plan->batch, most_mbs);
-  int may_halve = pz_step_is_scheduled(question->job.chip, plan);
+  int may_run_halves = pz_step_is_scheduled(question->job.chip, plan);
   struct pz_step_shape shape = {.tp = 1};
   for (shape.tp = 1; shape.tp <= most_tp; shape.tp++)
     for (shape.cp = first_cp; shape.cp <= most_cp; shape.cp *= 2)
@@ -527,7 +527,7 @@ static void list_shapes(struct pz_call *call, struct pz_plan_space *space,
         for (int sp = 0; sp <= (shape.tp > 1); sp++)
           for (shape.ep = first_ep; shape.ep; /* next_ep() returns 0 at the end */
                shape.ep = next_ep(question, workload->experts, shape.ep))
-            for (int halves = 0; halves <= may_halve; halves++) {
+            for (int halves = 0; halves <= may_run_halves; halves++) {
               shape.sp = sp;
               shape.halves = halves;
               if (can_have_shape(space, workload, &shape)) pz_append(call, &space->shapes, &shape);

@@ -87,7 +87,7 @@ static struct pz_plan_question place_question(struct pz_call *call, const struct
     question.plan.overlap = pz_framework_overlaps(question.plan.framework, options->without);
   question.tokens = options->tokens;
   question.deadline_s = options->deadline_s;
-  question.kinds = options->top > 1 ? options->top - 1 : 0;
+  question.n_alternatives = options->top > 1 ? options->top - 1 : 0;
   question.threads = options->threads;
   if (options->seconds > 0) question.end_s = pz_clock_s() + options->seconds;
   return question;
@@ -212,7 +212,7 @@ static void find_all_devices(struct pz_call *call, void *ctx) {
   struct pz_plan_question question = *search->question;
   question.all_devices = true;
   question.top = 1;
-  question.kinds = 0;
+  question.n_alternatives = 0;
   const struct pz_found_plans *found = pz_find_plans(call, &question);
   if (found->n) search->out->all_devices = predict_found(call, &question, &found->simplest, false);
 }

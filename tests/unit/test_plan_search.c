@@ -270,7 +270,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   uint64_t own = *r + 2; /* the other draws stay as they are */
   q->counts_risk = below(&own, 2);
   q->searches_features = below(&own, 3) == 0;
-  if (q->objective == PZ_PLAN_TIME && below(&own, 2)) q->kinds = PZ_PLAN_KINDS;
+  if (q->objective == PZ_PLAN_TIME && below(&own, 2)) q->n_alternatives = PZ_PLAN_KINDS;
   if (!q->searches_features) return;
   if (below(&own, 4) == 0)
     q->fixed_features = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
@@ -852,7 +852,7 @@ static bool is_simplest(const struct listing *l, const struct pz_found_plans *fo
 static bool has_kinds(const struct listing *l, const struct pz_found_plans *found) {
   double best[PZ_PLAN_KINDS], before = 0;
   uint32_t n = 0;
-  if (!l->c->q.kinds) return found->n_kinds == 0;
+  if (!l->c->q.n_alternatives) return found->n_kinds == 0;
   for (int k = 0; k < PZ_PLAN_KINDS; k++) best[k] = HUGE_VAL;
   for (uint32_t i = 0; i < l->n_priced; i++) {
     const struct priced *x = &l->priced[i];
