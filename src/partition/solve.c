@@ -45,8 +45,8 @@ struct stage_table {
   double cap_bytes;     /* largest parameter bytes that a stage may have */
   double largest_bytes; /* parameters of the largest layer */
   double *rounds;       /* by number of stages: the least number of rounds */
-  double *load_limit_s; /* by k: loads of the last k stages of plans faster than limits_of_s */
-  double limits_of_s;   /* the time for which load_limit_s was computed */
+  double *load_limit_s; /* by k: loads of the last k stages of plans faster than cutoff_s */
+  double cutoff_s;      /* time of the incumbent from which load_limit_s was computed */
 };
 
 /* The best plan found so far. */
@@ -360,7 +360,7 @@ static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint3
   double before_s = cost_of(table, 0, from)->recompute_work_s;
   if (n_stages == k) n_stages++;
   while (n_stages <= table->most_stages &&
-         (n_stages - k) * (table->limits_of_s / table->rounds[n_stages]) <= before_s)
+         (n_stages - k) * (table->cutoff_s / table->rounds[n_stages]) <= before_s)
     n_stages++;
   return n_stages;
 }
@@ -368,11 +368,11 @@ static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint3
 /* Fills the cells of the last k stages that can be part of a plan better than the incumbent. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
   uint32_t n = table->n_cuts, most = table->most_stages, n_stages = k;
-  if (table->limits_of_s != best->replicas.time_s) {
-    table->limits_of_s = best->replicas.time_s;
+  if (table->cutoff_s != best->replicas.time_s) {
+    table->cutoff_s = best->replicas.time_s;
     for (uint32_t i = most; i > 0; i--)
       table->load_limit_s[i] =
-          pz_fmax(i < most ? table->load_limit_s[i + 1] : 0, table->limits_of_s / table->rounds[i]);
+          pz_fmax(i < most ? table->load_limit_s[i + 1] : 0, table->cutoff_s / table->rounds[i]);
   }
   for (uint32_t n_single = 0; n_single < table->n_classes; n_single++)
     for (uint32_t cut = 0; cut < n; cut++)
@@ -630,7 +630,7 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
                               .most_stages = (uint32_t)pz_min(problem->devices, width->n),
                               .n_classes = 1,
                               .cap_bytes = DBL_MAX,
-                              .limits_of_s = -1};
+                              .cutoff_s = -1};
   for (uint32_t i = 0; i < width->n && width->tp > 1; i++)
     table.n_classes += !width->layers[i].tensor_parallel;
   struct pz_call tables = pz_scratch(call); /* the tables are large, and are freed at the end */

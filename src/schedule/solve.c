@@ -33,8 +33,8 @@ enum {
   MANY_MODES_COLUMNS = 5, /* divisor of the steps that are left for column generation */
   ROUNDING_DRAWS = 16     /* tuned: schedules drawn from a solution of the linear program */
 };
-/* Tuned: if lower bound / incumbent is above this, only a proof is missing and the third round
- * is skipped. */
+/* Tuned: if lower bound / incumbent is above this, the incumbent is probably optimal and only the
+ * proof is missing.  The second round then continues with the step limit of the third. */
 static const double SMALL_GAP = 0.94;
 
 struct exact_solver {
@@ -75,10 +75,11 @@ static int64_t round_end(const struct exact_solver *solver) {
 
 /* Proves by column generation and best-first search until the step `end`.
  *
- * With many modes column generation takes long, and best-first search solves most problems soon without it.  In the second
- * round of such problems best-first search comes first, and column generation gets only a share of the steps.  In other
- * problems, if local search found nothing in the second round and the gap is small, only a proof is missing and the third
- * round begins at once. */
+ * With many modes, column generation is slow, and best-first search solves most problems without
+ * it.  In the second round of such problems, best-first search therefore runs first, and column
+ * generation gets only a share of the steps.  In other problems, if local search did not improve
+ * the incumbent in the second round and the gap is small, the round continues with the step limit
+ * of the third, because another local search would hardly help. */
 static void prove(struct exact_solver *solver, bool local_search_improved, int64_t end) {
   struct pz_context *context = solver->context;
   bool second_round = solver->limit == SECOND_ROUND;

@@ -12,8 +12,8 @@ struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_proble
                                     const struct pz_solve_options *options);
 
 /* Describes a schedule in *out, whose model, layer, count and direction are set before.  Names are
- * copied.  `whole` adds what saved runs omit (ids, modes, statistics), and `views` adds operators that
- * do nothing. */
+ * copied.  `whole` adds what saved runs omit (ids, modes, statistics), and `views` adds operators without
+ * work, such as reshapes. */
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
                                 struct pz_layer_schedule *out);

@@ -194,7 +194,7 @@ uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) 
   bool split = first->split || (spec->divides && divided);
   int elem_bytes = spec->elem_bytes ? spec->elem_bytes : first->elem_bytes;
   struct pz_shape shape = spec->shape.n ? spec->shape : shape_of(first);
-  /* A result of data alone is data, which has no gradient. */
+  /* If all inputs are data (token ids, masks), the result is data as well and has no gradient. */
   enum pz_tensor_role role = PZ_ROLE_DATA;
   uint32_t n_in = 0;
   for (; n_in < PZ_OP_MOST_INPUTS && spec->in[n_in] != PZ_NONE; n_in++)
