@@ -9,6 +9,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
 
 struct settings {
@@ -38,34 +39,6 @@ static const struct pz_option option_table[] = {
 /* clang-format on */
 
 /* ---- chips fitted to operators -------------------------------------------------------------- */
-
-static json_t *residual_json(const struct pz_fit_residual *residual) {
-  bool has_held_rows = residual->held > 0;
-  return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:o}", "op", residual->op, "rows",
-                   (json_int_t)residual->rows, "held", (json_int_t)residual->held, "before",
-                   residual->before, "fitted_half", residual->fitted_half, "after", residual->after,
-                   "held_half", has_held_rows ? json_real(residual->held_half) : json_null());
-}
-
-static json_t *fit_json(const struct pz_calibrated *fit) {
-  json_t *ops = json_array(), *changes = json_array(), *kept = json_array();
-  json_t *rejected = json_array();
-  for (uint32_t i = 0; i < fit->n_residuals; i++)
-    json_array_append_new(ops, residual_json(&fit->residuals[i]));
-  for (uint32_t i = 0; i < fit->n_changes; i++)
-    json_array_append_new(changes,
-                          json_pack("{s:s,s:f,s:f,s:b}", "constant", fit->changes[i].name, "before",
-                                    fit->changes[i].before, "after", fit->changes[i].after,
-                                    "at_bound", fit->changes[i].at_bound));
-  for (uint32_t i = 0; i < fit->n_rejected; i++)
-    json_array_append_new(rejected,
-                          json_pack("{s:s,s:f,s:f}", "group", fit->rejected[i].name, "before",
-                                    fit->rejected[i].before, "fitted", fit->rejected[i].fitted));
-  for (uint32_t i = 0; i < fit->n_kept; i++) json_array_append_new(kept, json_string(fit->kept[i]));
-  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", fit->chip->name, "all",
-                   residual_json(&fit->all), "ops", ops, "constants", changes, "kept", kept,
-                   "rejected", rejected, "description", pz_chip_json(fit->chip));
-}
 
 /* Prints the mean error of each kind of operator, and the changed and the kept constants. */
 static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
@@ -136,44 +109,12 @@ static void calibrate_chip(struct pz_call *call, const struct settings *settings
     pz_command_warn(settings->common.quiet, fit->notes[i]);
   if (settings->out) pz_machine_save_chip(call, fit->chip, settings->out);
   if (settings->common.json)
-    pz_command_print_json(call, fit_json(fit));
+    pz_command_print_json(call, pz_record_json(&pz_calibrated_record, fit));
   else
     print_fit(call, fit);
 }
 
 /* ---- chips corrected by training steps ------------------------------------------------------ */
-
-/* Returns the times of measured steps as JSON.  With `left_out`, each step also has the time that
- * is predicted by a correction that was fitted to all other steps. */
-static json_t *steps_json(const struct pz_step_residual *list, uint32_t n, bool left_out) {
-  json_t *steps = json_array();
-  for (uint32_t i = 0; i < n; i++) {
-    const struct pz_step_residual *step = &list[i];
-    json_t *row = json_pack("{s:s,s:f,s:f,s:f}", "id", step->id, "measured_s", step->measured_s,
-                            "before_s", step->before_s, "after_s", step->after_s);
-    if (left_out)
-      json_object_set_new(row, "left_out_s",
-                          step->left_out_s > 0 ? json_real(step->left_out_s) : json_null());
-    json_array_append_new(steps, row);
-  }
-  return steps;
-}
-
-static json_t *correction_json(const struct pz_step_calibration *fit) {
-  const struct pz_step_errors *errors = &fit->errors, *held = &fit->held_errors;
-  json_t *root = json_pack("{s:o,s:{s:f,s:f,s:o},s:o}", "factors",
-                           pz_machine_factors_json(fit->factors, fit->n_factors), "errors",
-                           "before", errors->before, "after", errors->after, "left_out",
-                           isnan(errors->left_out) ? json_null() : json_real(errors->left_out),
-                           "steps", steps_json(fit->steps, fit->n_steps, true));
-  if (fit->n_held) {
-    json_object_set_new(root, "held_errors",
-                        json_pack("{s:f,s:f}", "before", held->before, "after", held->after));
-    json_object_set_new(root, "held", steps_json(fit->held, fit->n_held, false));
-  }
-  json_object_set_new(root, "description", fit->chip ? pz_chip_json(fit->chip) : json_null());
-  return root;
-}
 
 /* Appends a cell with the relative error of a predicted time, or a dash if it is unknown (0). */
 static void append_error(struct pz_table *table, double predicted_s, double measured_s) {
@@ -227,39 +168,12 @@ static void correct_chip(struct pz_call *call, const struct settings *settings) 
     pz_machine_save_chip(call, fit->chip, settings->out);
   }
   if (settings->common.json)
-    pz_command_print_json(call, correction_json(fit));
+    pz_command_print_json(call, pz_record_json(&pz_step_calibration_record, fit));
   else
     print_correction(call, fit);
 }
 
 /* ---- clusters fitted to collectives --------------------------------------------------------- */
-
-static json_t *network_json(const struct pz_network_calibration *fit) {
-  json_t *levels = json_array(), *tests = json_array();
-  for (int level_index = 0; level_index < fit->cluster.n_levels; level_index++) {
-    const struct pz_network_level_fit *fitted = &fit->levels[level_index];
-    const struct pz_level *level = &fit->cluster.level[level_index];
-    json_array_append_new(
-        levels, json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "name", level->name, "rows",
-                          (json_int_t)fitted->rows, "data_sheet_bytes_per_s", level->bytes_per_s,
-                          "before_bytes_per_s", fitted->before_bytes_per_s, "after_bytes_per_s",
-                          fitted->after_bytes_per_s, "before_s", fitted->before_s, "after_s",
-                          fitted->after_s));
-  }
-  for (uint32_t i = 0; i < fit->n_tests; i++) {
-    const struct pz_network_error *test = &fit->tests[i];
-    json_t *before = json_array(), *after = json_array(), *rows = json_array();
-    for (int k = 0; k < PZ_NETWORK_SIZES; k++) {
-      json_array_append_new(rows, json_integer(test->rows[k]));
-      json_array_append_new(before, json_real(test->before[k]));
-      json_array_append_new(after, json_real(test->after[k]));
-    }
-    json_array_append_new(tests, json_pack("{s:s,s:o,s:o,s:o}", "test", test->test, "rows", rows,
-                                           "before", before, "after", after));
-  }
-  return json_pack("{s:s,s:o,s:o,s:o}", "chip", fit->chip, "levels", levels, "tests", tests,
-                   "description", pz_cluster_json(&fit->cluster));
-}
 
 /* Prints the rate and the latency that were fitted for each level of the network. */
 static void print_levels(const struct pz_network_calibration *fit) {
@@ -327,7 +241,7 @@ static void calibrate_network(struct pz_call *call, const struct settings *setti
     pz_command_save_text(call, settings->out, text);
   }
   if (settings->common.json)
-    pz_command_print_json(call, network_json(fit));
+    pz_command_print_json(call, pz_record_json(&pz_network_calibration_record, fit));
   else
     print_network(call, fit);
 }

@@ -53,6 +53,8 @@ static json_t *table_json(const struct pz_field *field, const char *items, uint3
 /* Returns the field of the struct at `value`.  Like all functions here, returns NULL if there is
  * no memory. */
 static json_t *field_json(const struct pz_field *field, const void *value) {
+  if (field->via)
+    value = *(const void *const *)(const void *)((const char *)value + field->via_offset);
   const char *member = (const char *)value + field->offset;
   switch (field->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)member);
@@ -64,14 +66,42 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   }
   case PZ_FIELD_INT: return json_integer(*(const int64_t *)(const void *)member);
   case PZ_FIELD_COUNT: return json_integer(*(const uint32_t *)(const void *)member);
+  case PZ_FIELD_BIG_COUNT:
+    return json_integer((json_int_t) * (const uint64_t *)(const void *)member);
   case PZ_FIELD_BOOL: return json_boolean(*(const bool *)(const void *)member);
   case PZ_FIELD_TEXT:
   case PZ_FIELD_TEXT_OR_NULL: {
     const char *text = *(const char *const *)(const void *)member;
     return text ? json_string(text) : json_null();
   }
+  case PZ_FIELD_CHARS: return json_string(member);
+  case PZ_FIELD_REALS:
+  case PZ_FIELD_COUNTS: {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < field->length && list; i++) {
+      json_t *number = field->type == PZ_FIELD_REALS
+                           ? json_real(((const double *)(const void *)member)[i])
+                           : json_integer(((const uint32_t *)(const void *)member)[i]);
+      if (json_array_append_new(list, number) == 0) continue;
+      json_decref(list);
+      return NULL;
+    }
+    return list;
+  }
+  case PZ_FIELD_TEXTS: {
+    const char *const *texts = *(const char *const *const *)(const void *)member;
+    uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n && list; i++) {
+      if (json_array_append_new(list, json_string(texts[i])) == 0) continue;
+      json_decref(list);
+      return NULL;
+    }
+    return list;
+  }
   case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)member]);
-  case PZ_FIELD_STRUCT: return pz_record_json(field->record, member);
+  case PZ_FIELD_STRUCT:
+  case PZ_FIELD_FLAT: return pz_record_json(field->record, member);
   case PZ_FIELD_OPTIONAL: {
     const void *target = *(const void *const *)(const void *)member;
     return target ? pz_record_json(field->record, target) : json_null();
@@ -88,14 +118,32 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   return NULL;
 }
 
+/* Returns whether a JSON value is null, false, 0, an empty text or an empty array. */
+static bool is_empty(const json_t *json) {
+  return json_is_null(json) || json_is_false(json) ||
+         (json_is_number(json) && !(json_number_value(json) != 0)) ||
+         (json_is_string(json) && json_string_length(json) == 0) ||
+         (json_is_array(json) && json_array_size(json) == 0);
+}
+
 json_t *pz_record_json(const struct pz_record *record, const void *value) {
   json_t *object = json_object();
-  for (size_t i = 0; i < record->n_fields && object; i++)
-    if (json_object_set_new(object, record->fields[i].key, field_json(&record->fields[i], value)) !=
-        0) {
-      json_decref(object);
-      return NULL;
+  for (size_t i = 0; i < record->n_fields && object; i++) {
+    const struct pz_field *field = &record->fields[i];
+    json_t *json = field_json(field, value);
+    int failed = 0;
+    if (field->omitted && is_empty(json)) {
+      json_decref(json);
+    } else if (json && field->type == PZ_FIELD_FLAT) {
+      failed = json_object_update(object, json);
+      json_decref(json);
+    } else {
+      failed = json_object_set_new(object, field->key, json);
     }
+    if (failed == 0) continue;
+    json_decref(object);
+    return NULL;
+  }
   return object;
 }
 
@@ -201,6 +249,11 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
     *(int64_t *)member = json_integer_value(json);
     break;
   case PZ_FIELD_COUNT: *(uint32_t *)member = read_count(call, field, json, where); break;
+  case PZ_FIELD_BIG_COUNT:
+    if (!json_is_integer(json) || json_integer_value(json) < 0)
+      raise_field(call, where, field, json, "an integer from 0");
+    *(uint64_t *)member = (uint64_t)json_integer_value(json);
+    break;
   case PZ_FIELD_BOOL:
     if (!json_is_boolean(json)) raise_field(call, where, field, json, "true or false");
     *(bool *)member = json_is_true(json);
@@ -227,6 +280,11 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
   case PZ_FIELD_CUSTOM:
     if (field->codec->read) field->codec->read(call, json, member);
     break;
+  case PZ_FIELD_CHARS:
+  case PZ_FIELD_REALS:
+  case PZ_FIELD_COUNTS:
+  case PZ_FIELD_TEXTS:
+  case PZ_FIELD_FLAT: pz_raise(call, PZ_INTERNAL, "%s.%s is only written", where, field->key);
   }
 }
 

@@ -1,6 +1,8 @@
-/* Structs as JSON and back, by a table of their fields, so that what is written can be read and the
- * format is described once.  The reader has limits and messages of its own: a missing field, a
- * field of another type and a key that is not in the table are errors that name the place. */
+/* A record is a struct whose fields are described once, in a table: the key, the type, the unit
+ * and the meaning of each field.  From the table follow the JSON of the struct, its reader, its
+ * schema in doc/fields.md, and columns of text tables.  The reader has limits and messages of its
+ * own: a missing field, a field of another type and a key that is not in the table are errors that
+ * name the place. */
 #ifndef PZ_CORE_RECORD_H
 #define PZ_CORE_RECORD_H
 
@@ -13,11 +15,18 @@ enum pz_field_type {
   PZ_FIELD_REAL_KNOWN,   /* double; 0 means unknown and is null */
   PZ_FIELD_INT,          /* int64_t */
   PZ_FIELD_COUNT,        /* uint32_t */
+  PZ_FIELD_BIG_COUNT,    /* uint64_t, at most INT64_MAX */
   PZ_FIELD_BOOL,
   PZ_FIELD_TEXT,         /* const char *, never NULL */
   PZ_FIELD_TEXT_OR_NULL, /* const char *; NULL is null */
+  PZ_FIELD_CHARS,        /* an array of char in the struct, ended by NUL; only written */
+  PZ_FIELD_REALS,        /* an array of `length` double in the struct; only written */
+  PZ_FIELD_COUNTS,       /* an array of `length` uint32_t in the struct; only written */
+  PZ_FIELD_TEXTS,        /* a pointer to texts and a uint32_t count: an array; only written */
   PZ_FIELD_ENUM,         /* an enum, by its name in `names` */
   PZ_FIELD_STRUCT,       /* a struct within the struct */
+  PZ_FIELD_FLAT,         /* a struct within the struct: its fields stand among the outer ones; only
+                          * written */
   PZ_FIELD_OPTIONAL,     /* a pointer to a struct; NULL is null */
   PZ_FIELD_LIST,         /* a pointer to structs and a uint32_t count: an array of objects */
   PZ_FIELD_TABLE,        /* the same as {columns, rows}, for long lists of numbers and texts */
@@ -31,6 +40,7 @@ struct pz_record;
 struct pz_field_codec {
   json_t *(*write)(const void *value);
   void (*read)(struct pz_call *call, const json_t *json, void *value);
+  const struct pz_record *record; /* of the objects that it writes, for the schema, or NULL */
 };
 
 struct pz_field {
@@ -40,6 +50,12 @@ struct pz_field {
   const struct pz_record *record;
   const char *const *names; /* ends with NULL */
   const struct pz_field_codec *codec;
+  const char *unit;    /* "s", "bytes", "ratio"; NULL: none */
+  const char *meaning; /* one line for people; NULL: not described yet */
+  uint32_t length;
+  bool via; /* the member belongs to the struct behind the pointer at via_offset; only written */
+  size_t via_offset;
+  bool omitted; /* not written if it is 0, false, "" or NULL, or if its codec writes null */
 };
 
 struct pz_record {
@@ -64,6 +80,37 @@ struct pz_record {
 #define PZ_FIELD_MANY(s, f, t, name, r) PZ_FIELD_MANY_AS(s, f, n_##f, t, name, r)
 #define PZ_FIELD_BY(s, f, name, c)                                                                 \
   { .key = (name), .type = PZ_FIELD_CUSTOM, .offset = offsetof(s, f), .codec = (c) }
+/* The same with unit and meaning; `...` may hold further members of struct pz_field. */
+#define PZ_ROW(s, f, t, unit_, ...)                                                                \
+  { .key = #f, .type = (t), .offset = offsetof(s, f), .unit = (unit_), .meaning = __VA_ARGS__ }
+#define PZ_ROW_AS(s, f, t, name, unit_, ...)                                                       \
+  { .key = (name), .type = (t), .offset = offsetof(s, f), .unit = (unit_), .meaning = __VA_ARGS__ }
+#define PZ_ROW_NAMED(s, f, name, list, ...)                                                        \
+  {                                                                                                \
+    .key = (name), .type = PZ_FIELD_ENUM, .offset = offsetof(s, f), .names = (list),               \
+    .meaning = __VA_ARGS__                                                                         \
+  }
+#define PZ_ROW_IN(s, f, t, name, r, ...)                                                           \
+  { .key = (name), .type = (t), .offset = offsetof(s, f), .record = (r), .meaning = __VA_ARGS__ }
+#define PZ_ROW_MANY(s, f, n, t, name, r, ...)                                                      \
+  {                                                                                                \
+    .key = (name), .type = (t), .offset = offsetof(s, f), .count_offset = offsetof(s, n),          \
+    .record = (r), .meaning = __VA_ARGS__                                                          \
+  }
+/* A member of the struct S that the pointer p points to. */
+#define PZ_ROW_VIA(s, p, S, f, t, name, unit_, ...)                                                \
+  {                                                                                                \
+    .key = (name), .type = (t), .via = true, .via_offset = offsetof(s, p),                         \
+    .offset = offsetof(S, f), .unit = (unit_), .meaning = __VA_ARGS__                              \
+  }
+#define PZ_ROW_BY(s, f, name, c, ...)                                                              \
+  {                                                                                                \
+    .key = (name), .type = PZ_FIELD_CUSTOM, .offset = offsetof(s, f), .codec = (c),                \
+    .meaning = __VA_ARGS__                                                                         \
+  }
+/* A field that `codec` computes from the whole struct. */
+#define PZ_ROW_MADE(name, c, unit_, ...)                                                           \
+  { .key = (name), .type = PZ_FIELD_CUSTOM, .codec = (c), .unit = (unit_), .meaning = __VA_ARGS__ }
 #define PZ_RECORD(fields, s)                                                                       \
   { (fields), sizeof(fields) / sizeof *(fields), sizeof(s) }
 
