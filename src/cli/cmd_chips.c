@@ -15,6 +15,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
 
 struct settings {
@@ -50,20 +51,20 @@ static struct pz_known load_known(struct pz_call *call, const char *name) {
   return known;
 }
 
-/* Returns the published area and power of a chip as JSON, with the relative errors of its cost
- * breakdown, or NULL if nothing is published. */
-static json_t *known_json(const struct pz_known *known, const struct pz_bill *bill) {
-  if (!known->die[0]) return NULL;
-  json_t *root = json_pack("{s:s,s:b}", "die", known->die, "fitted", known->fitted);
-  if (known->mm2 > 0) {
-    json_object_set_new(root, "mm2", json_real(known->mm2));
-    json_object_set_new(root, "area_error", json_real(bill->area_mm2 / known->mm2 - 1));
-  }
-  if (known->watts > 0) {
-    json_object_set_new(root, "watts", json_real(known->watts));
-    json_object_set_new(root, "watts_error", json_real(bill->watts / known->watts - 1));
-  }
-  return root;
+/* Returns the published area and power of a chip, with the relative errors of its cost breakdown. */
+static struct pz_known_die describe_die(const char *chip, const struct pz_known *known,
+                                        const struct pz_bill *bill) {
+  struct pz_known_die die = {.chip = chip,
+                             .die = known->die,
+                             .fitted = known->fitted,
+                             .mm2 = known->mm2,
+                             .watts = known->watts,
+                             .area_mm2 = bill->area_mm2,
+                             .bill_watts = bill->watts,
+                             .dollars = bill->dollars};
+  if (known->mm2 > 0) die.area_error = bill->area_mm2 / known->mm2 - 1;
+  if (known->watts > 0) die.watts_error = bill->watts / known->watts - 1;
+  return die;
 }
 
 /* A sum of absolute relative errors and the number of its terms. */
@@ -106,9 +107,9 @@ static bool is_repeated_die(size_t preset, const char *die) {
   return false;
 }
 
-/* Adds a preset with known dies to the table, the JSON array and the errors. */
-static void append_die(struct pz_call *call, size_t preset, struct pz_table *table, json_t *list,
-                       struct die_errors *errors) {
+/* Adds a preset with known dies to the table, to the list of struct pz_known_die and to the errors. */
+static void append_die(struct pz_call *call, size_t preset, struct pz_table *table,
+                       struct pz_vec *list, struct die_errors *errors) {
   const char *name = pz_chip_preset_name(preset);
   const struct pz_known known = load_known(call, name);
   struct pz_chip chip;
@@ -126,30 +127,27 @@ static void append_die(struct pz_call *call, size_t preset, struct pz_table *tab
       add_error(&errors->area[group], bill.area_mm2, known.mm2);
     if (known.watts > 0) add_error(&errors->watts[group], bill.watts, known.watts);
   }
-  json_t *row = known_json(&known, &bill);
-  json_object_set_new(row, "chip", json_string(name));
-  json_object_set_new(row, "area_mm2", json_real(bill.area_mm2));
-  json_object_set_new(row, "bill_watts", json_real(bill.watts));
-  json_object_set_new(row, "dollars", json_real(bill.dollars));
-  json_array_append_new(list, row);
+  struct pz_known_die die = describe_die(name, &known, &bill);
+  die.die = pz_copy_text(call, known.die);
+  pz_append(call, list, &die);
 }
 
 /* Prints area and power of every preset with known dies, computed and known, and the mean
  * errors.  Presets with the same die count once in the mean error of the area. */
 static void print_dies(struct pz_call *call, bool as_json) {
   struct die_errors errors = {0};
-  json_t *list = pz_json_built(call, json_array());
+  struct pz_vec list; /* struct pz_known_die */
+  pz_vec_init(&list, call->arena, sizeof(struct pz_known_die));
   struct pz_table *table =
       pz_table_new(call, "chip|die|tech|>dies|>mm2|>known|>error|>watts|>known|>error|>$|share");
-  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, table, list, &errors);
+  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, table, &list, &errors);
   double area = mean_of_errors(&errors.area[ALL_DIES]);
   double watts = mean_of_errors(&errors.watts[ALL_DIES]);
   double area_judged = mean_of_errors(&errors.area[JUDGED_DIES]);
   double watts_judged = mean_of_errors(&errors.watts[JUDGED_DIES]);
   if (as_json) {
-    pz_command_print_json(call, json_pack("{s:O,s:f,s:f,s:f,s:f}", "dies", list, "area_error", area,
-                                          "area_error_judged", area_judged, "watts_error", watts,
-                                          "watts_error_judged", watts_judged));
+    const struct pz_known_dies dies = {list.items, list.n, area, area_judged, watts, watts_judged};
+    pz_command_print_json(call, pz_record_json(&pz_known_dies_record, &dies));
     return;
   }
   pz_table_print(table, 0, stdout);
@@ -166,34 +164,29 @@ static void print_constants(struct pz_call *call, bool as_json) {
   struct pz_table *silicon =
       pz_table_new(call, "constant|unit|>16nm|>7nm|>5nm|>3nm|>low|>high|kind|source");
   struct pz_table *cold = pz_table_new(call, "constant|>value|>low|>high|kind|source");
-  json_t *silicon_json = pz_json_built(call, json_array());
-  json_t *cold_json = pz_json_built(call, json_array());
-  for (size_t i = 0; pz_silicon_at(i); i++) {
-    const struct pz_silicon *constant = pz_silicon_at(i);
+  static const char *const nodes[] = {"16nm", "7nm", "5nm", "3nm"};
+  struct pz_silicon_constants all = {.nodes = nodes,
+                                     .n_nodes = sizeof nodes / sizeof *nodes,
+                                     .constants = pz_silicon_at(0),
+                                     .cold = pz_cold_at(0),
+                                     .cold_spread = pz_cold_spread()};
+  while (pz_silicon_at(all.n_constants)) all.n_constants++;
+  while (pz_cold_at(all.n_cold)) all.n_cold++;
+  if (as_json) {
+    pz_command_print_json(call, pz_record_json(&pz_silicon_constants_record, &all));
+    return;
+  }
+  for (uint32_t i = 0; i < all.n_constants; i++) {
+    const struct pz_silicon *constant = &all.constants[i];
     const double *value = constant->value;
     pz_table_cells(silicon, "%s|%s|%.4g|%.4g|%.4g|%.4g|x%.2f|x%.2f|%s|%s", constant->name,
                    constant->unit, value[0], value[1], value[2], value[3], constant->low,
                    constant->high, constant->kind, constant->source);
-    json_array_append_new(silicon_json,
-                          json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", constant->name,
-                                    "unit", constant->unit, "values", value[0], value[1], value[2],
-                                    value[3], "low", constant->low, "high", constant->high, "kind",
-                                    constant->kind, "source", constant->source));
   }
-  for (size_t i = 0; pz_cold_at(i); i++) {
-    const struct pz_cold_info *constant = pz_cold_at(i);
+  for (uint32_t i = 0; i < all.n_cold; i++) {
+    const struct pz_cold_info *constant = &all.cold[i];
     pz_table_cells(cold, "%s|%.4g|%.4g|%.4g|%s|%s", constant->name, constant->value, constant->low,
                    constant->high, constant->kind, constant->source);
-    json_array_append_new(cold_json,
-                          json_pack("{s:s,s:f,s:f,s:f,s:s,s:s}", "name", constant->name, "value",
-                                    constant->value, "low", constant->low, "high", constant->high,
-                                    "kind", constant->kind, "source", constant->source));
-  }
-  if (as_json) {
-    pz_command_print_json(call, json_pack("{s:[s,s,s,s],s:O,s:O,s:f}", "nodes", "16nm", "7nm",
-                                          "5nm", "3nm", "constants", silicon_json, "cold",
-                                          cold_json, "cold_spread", pz_cold_spread()));
-    return;
   }
   pz_table_print(silicon, 0, stdout);
   printf("\nWhat programs reach on chips that nobody measured (step times: %.0f%% from chip to "
@@ -211,12 +204,12 @@ static json_t *chip_json(struct pz_call *call, const struct pz_chip *chip) {
   pz_defer(call, pz_free_text, text);
   json_t *bill = pz_json_read(call, "bill", text, strlen(text));
   json_t *root = pz_chip_json(chip);
-  json_object_set_new(
-      root, "derived",
-      json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(chip),
-                "vector_op_per_s", pz_chip_vector_op_per_s(chip), "hbm_bytes_per_s",
-                pz_chip_hbm_bytes_per_s(chip), "hbm_bytes", (json_int_t)pz_chip_hbm_bytes(chip),
-                "peak_watts", pz_chip_peak_watts(chip)));
+  const struct pz_chip_rates rates = {.tensor_flop_per_s = pz_chip_tensor_flop_per_s(chip),
+                                      .vector_op_per_s = pz_chip_vector_op_per_s(chip),
+                                      .hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip),
+                                      .hbm_bytes = pz_chip_hbm_bytes(chip),
+                                      .peak_watts = pz_chip_peak_watts(chip)};
+  json_object_set_new(root, "derived", pz_record_json(&pz_chip_rates_record, &rates));
   json_object_set(root, "area_mm2", json_object_get(bill, "area_mm2"));
   json_object_set(root, "dollars", json_object_get(bill, "dollars"));
   json_object_set(root, "bill", bill);
@@ -441,8 +434,10 @@ static void print_chip(struct pz_call *call, const char *name, const struct pz_c
   const struct pz_known known = load_known(call, name);
   const struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
   if (as_json) {
-    json_t *root = chip_json(call, chip), *known_values = known_json(&known, &bill);
-    if (known_values) json_object_set_new(root, "known", known_values);
+    json_t *root = chip_json(call, chip);
+    const struct pz_known_die die = describe_die(name, &known, &bill);
+    if (known.die[0])
+      json_object_set_new(root, "known", pz_record_json(&pz_known_die_record, &die));
     pz_command_print_json(call, root);
     return;
   }
@@ -511,28 +506,6 @@ static void append_power_row(struct pz_table *table, const struct pz_power_row *
   append_number(table, row->throttled_s * 1e6);
 }
 
-static json_t *power_json(const struct pz_power_table *power, const struct power_errors *errors) {
-  json_t *rows = json_array();
-  for (uint32_t i = 0; i < power->n_rows; i++) {
-    const struct pz_power_row *row = &power->rows[i];
-    json_array_append_new(
-        rows, json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "op",
-                        row->op, "m", (json_int_t)row->m, "n", (json_int_t)row->n, "k",
-                        (json_int_t)row->k, "cap_watts", row->cap_watts, "lock_hz", row->lock_hz,
-                        "sustained_s", row->sustained.latency_s, "latency_s", row->called.latency_s,
-                        "clock_hz", row->called.clock_hz, "watts", row->called.watts, "joules",
-                        row->called.joules, "throttled_s", row->throttled_s, "measured_s",
-                        row->call_s, "measured_clock_hz", row->clock_hz, "measured_watts",
-                        row->watts, "measured_joules", row->joules));
-  }
-  return json_pack("{s:o,s:f,s:f,s:f,s:f,s:f}", "operators", rows, "time_error",
-                   mean_of_errors(&errors->time), "watts_error",
-                   mean_of_errors(&errors->called_watts), "joules_error",
-                   mean_of_errors(&errors->called_joules), "sustained_watts_error",
-                   mean_of_errors(&errors->sustained_watts), "sustained_joules_error",
-                   mean_of_errors(&errors->sustained_joules));
-}
-
 static void free_power_table(void *table) { pz_power_table_free(table); }
 
 /* Prints predicted beside measured time, clock, power and energy of operators.  Power caps and
@@ -551,7 +524,15 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
   pz_defer(call, free_power_table, power);
   struct power_errors errors = sum_power_errors(power->rows, power->n_rows);
   if (as_json) {
-    pz_command_print_json(call, power_json(power, &errors));
+    const struct pz_power_comparison comparison = {
+        .rows = power->rows,
+        .n_rows = power->n_rows,
+        .time_error = mean_of_errors(&errors.time),
+        .watts_error = mean_of_errors(&errors.called_watts),
+        .joules_error = mean_of_errors(&errors.called_joules),
+        .sustained_watts_error = mean_of_errors(&errors.sustained_watts),
+        .sustained_joules_error = mean_of_errors(&errors.sustained_joules)};
+    pz_command_print_json(call, pz_record_json(&pz_power_comparison_record, &comparison));
     return;
   }
   bool any_limits = false;

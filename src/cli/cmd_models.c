@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/owned.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
 
 struct settings {
@@ -21,34 +22,38 @@ static void list_models(struct pz_call *call, struct pz_invocation *invocation) 
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;
   struct pz_table *table = pz_table_with(call, heads);
-  json_t *models = pz_json_built(call, json_array());
+  struct pz_vec models; /* struct pz_listed_model */
+  pz_vec_init(&models, call->arena, sizeof(struct pz_listed_model));
   for (size_t i = 0; pz_preset_name(i); i++) {
     struct pz_workload_options options = pz_workload_options_default();
     struct pz_workload *model = NULL;
-    const char *hub_name = pz_preset_hub_name(i);
     char params[32];
     pz_must(call, pz_workload_load(pz_preset_name(i), &options, &model, pz_call_error(call)));
     pz_defer(call, pz_free_workload, model);
-    int64_t n_layers = model->options.num_layers, seq = model->options.seq;
-    int64_t n_params = model->totals.params;
+    const struct pz_listed_model row = {.name = pz_copy_text(call, model->model),
+                                        .hugging_face = pz_preset_hub_name(i),
+                                        .family = pz_copy_text(call, model->family),
+                                        .layers = model->options.num_layers,
+                                        .hidden = model->hidden,
+                                        .heads = model->heads,
+                                        .kv_heads = model->kv_heads,
+                                        .ffn = model->ffn,
+                                        .vocab = model->vocab,
+                                        .positions = model->positions,
+                                        .seq = model->options.seq,
+                                        .params = model->totals.params};
+    pz_append(call, &models, &row);
     pz_table_cells(table,
                    "%s|%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
                    "|%" PRId64 "|%s|%s",
-                   model->model, model->family, n_layers, model->hidden, model->heads,
-                   model->kv_heads, model->ffn, model->vocab, seq,
-                   pz_text_count(params, sizeof params, n_params), hub_name ? hub_name : "");
-    json_array_append_new(
-        models,
-        json_pack("{s:s,s:s?,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "name", model->model,
-                  "hugging_face", hub_name, "family", model->family, "layers", (json_int_t)n_layers,
-                  "hidden", (json_int_t)model->hidden, "heads", (json_int_t)model->heads,
-                  "kv_heads", (json_int_t)model->kv_heads, "ffn", (json_int_t)model->ffn, "vocab",
-                  (json_int_t)model->vocab, "positions", (json_int_t)model->positions, "seq",
-                  (json_int_t)seq, "params", (json_int_t)n_params));
+                   row.name, row.family, row.layers, row.hidden, row.heads, row.kv_heads, row.ffn,
+                   row.vocab, row.seq, pz_text_count(params, sizeof params, row.params),
+                   row.hugging_face ? row.hugging_face : "");
     pz_close(call, model);
   }
+  const struct pz_listed_models list = {models.items, models.n};
   if (settings.common.json)
-    pz_command_print_json(call, json_pack("{s:O}", "models", models));
+    pz_command_print_json(call, pz_record_json(&pz_listed_models_record, &list));
   else
     pz_table_print(table, 0, stdout);
 }

@@ -23,6 +23,58 @@ extern const struct pz_record pz_calibrated_record, pz_step_calibration_record,
 /* A factor of a part of the step: struct pz_step_factor. */
 extern const struct pz_record pz_step_factor_record;
 
+/* A built-in chip with published dies; 0: not published. */
+struct pz_known_die {
+  const char *chip, *die;
+  bool fitted;
+  double mm2, area_error, watts, watts_error;
+  double area_mm2, bill_watts, dollars; /* by the cost model */
+};
+
+struct pz_known_dies {
+  struct pz_known_die *dies;
+  uint32_t n_dies;
+  double area_error, area_error_judged, watts_error, watts_error_judged;
+};
+
+/* pz_known_die_record has what is published, without the members of the cost model. */
+extern const struct pz_record pz_known_die_record, pz_known_dies_record;
+
+/* Constants of the cost model and of chips known only by their data sheets. */
+struct pz_silicon_constants {
+  const char *const *nodes;
+  const struct pz_silicon *constants;
+  const struct pz_cold_info *cold;
+  uint32_t n_nodes, n_constants, n_cold;
+  double cold_spread;
+};
+extern const struct pz_record pz_silicon_constants_record;
+
+struct pz_chip_rates {
+  double tensor_flop_per_s, vector_op_per_s, hbm_bytes_per_s, peak_watts;
+  int64_t hbm_bytes;
+};
+extern const struct pz_record pz_chip_rates_record;
+
+/* Measured power of operators with the mean errors of its prediction. */
+struct pz_power_comparison {
+  const struct pz_power_row *rows;
+  uint32_t n_rows;
+  double time_error, watts_error, joules_error, sustained_watts_error, sustained_joules_error;
+};
+extern const struct pz_record pz_power_comparison_record;
+
+struct pz_listed_model {
+  const char *name, *hugging_face, *family;
+  int64_t layers, hidden, heads, kv_heads, ffn, vocab, positions, seq, params;
+};
+
+struct pz_listed_models {
+  const struct pz_listed_model *models;
+  uint32_t n_models;
+};
+extern const struct pz_record pz_listed_models_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 
