@@ -16,6 +16,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
 
 struct settings {
@@ -40,30 +41,6 @@ static const struct pz_option option_table[] = {
 /* clang-format on */
 
 /* ---- one product ---------------------------------------------------------------------------- */
-
-static json_t *tile_json(const int64_t tile[PZ_DIMS]) {
-  return json_pack("{s:I,s:I,s:I}", "m", (json_int_t)tile[PZ_DIM_M], "n",
-                   (json_int_t)tile[PZ_DIM_N], "k", (json_int_t)tile[PZ_DIM_K]);
-}
-
-/* Returns the estimate of a matrix product with the mapping onto the cores that was chosen. */
-static json_t *mapping_json(const struct pz_mapping *mapping) {
-  json_t *cores = json_pack(
-      "{s:o,s:I,s:I,s:s,s:s,s:I,s:I,s:s,s:o,s:I,s:s}", "tile", tile_json(mapping->tile), "items",
-      (json_int_t)mapping->items, "rounds", (json_int_t)mapping->rounds, "along_rows",
-      pz_dim_name(mapping->along_rows), "along_cols", pz_dim_name(mapping->along_cols), "keep_rows",
-      (json_int_t)mapping->keep_rows, "keep_cols", (json_int_t)mapping->keep_cols, "local_stays",
-      pz_stationary_name(mapping->local_stationary), "glb_tile", tile_json(mapping->glb_tile),
-      "glb_batch", (json_int_t)mapping->glb_batch, "glb_stays",
-      pz_stationary_name(mapping->glb_stationary));
-  return json_pack("{s:f,s:f,s:s,s:f,s:{s:f,s:f,s:f,s:f,s:f},s:{s:f,s:f,s:f},s:o}", "latency_s",
-                   mapping->latency_s, "energy_j", mapping->energy_j, "bound",
-                   pz_bound_name(mapping->bound), "utilisation", mapping->utilisation, "seconds",
-                   "compute", mapping->compute_s, "local", mapping->local_s, "glb", mapping->glb_s,
-                   "hbm", mapping->hbm_s, "startup", mapping->startup_s, "bytes", "local",
-                   mapping->local_bytes, "glb", mapping->glb_bytes, "hbm", mapping->hbm_bytes,
-                   "mapping", cores);
-}
 
 /* Prints the time on each resource, marks the bottleneck, and prints traffic and mapping. */
 static void print_mapping(const struct pz_chip *chip, const struct pz_mapping *mapping) {
@@ -116,7 +93,14 @@ static void estimate_gemm(struct pz_call *call, const struct settings *settings,
   pz_must(call, pz_cost_product(cost, &product, &mapping, pz_call_error(call)));
   mapping.energy_j += mapping.latency_s * pz_power_static_watts(chip);
   if (settings->common.json) {
-    pz_command_print_json(call, mapping_json(&mapping));
+    const struct pz_mapped_product mapped = {
+        .mapping = &mapping,
+        .bound = pz_bound_name(mapping.bound),
+        .along_rows = pz_dim_name(mapping.along_rows),
+        .along_cols = pz_dim_name(mapping.along_cols),
+        .local_stays = pz_stationary_name(mapping.local_stationary),
+        .glb_stays = pz_stationary_name(mapping.glb_stationary)};
+    pz_command_print_json(call, pz_record_json(&pz_mapped_product_record, &mapped));
     return;
   }
   printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
@@ -190,50 +174,54 @@ static void estimate_table(struct pz_call *call, const struct settings *settings
 
 /* ---- a model -------------------------------------------------------------------------------- */
 
-/* Latency and energy summed over operators, by direction (PZ_FORWARD, PZ_BACKWARD). */
-struct sums {
-  double latency_s[2], energy_j[2];
-};
+/* Estimates the operators of one pass of a layer, and adds them to the sums of the model. */
+static void estimate_pass(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
+                          enum pz_direction direction, struct pz_layer_estimate *layer,
+                          struct pz_model_estimate *model) {
+  double latency_s = 0, energy_j = 0;
+  layer->n_ops[direction] = ops->n;
+  layer->ops[direction] = pz_alloc(call, ops->n, sizeof *layer->ops[direction]);
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    bool is_view = op->op_class == PZ_CLASS_NONE; /* moves no data and has no bound */
+    struct pz_estimate estimate;
+    pz_must(call, pz_cost_op(cost, op, &estimate, pz_call_error(call)));
+    layer->ops[direction][i] =
+        (struct pz_operator_estimate){.name = op->name,
+                                      .op_class = pz_op_class_name(op->op_class),
+                                      .bound = is_view ? "none" : pz_bound_name(estimate.bound),
+                                      .flop = op->flop,
+                                      .bytes = op->bytes_read + op->bytes_written,
+                                      .latency_s = estimate.latency_s,
+                                      .energy_j = estimate.energy_j,
+                                      .utilisation = estimate.utilisation};
+    latency_s += estimate.latency_s;
+    energy_j += estimate.energy_j;
+  }
+  model->latency_s[direction] += latency_s * (double)layer->count;
+  model->energy_j[direction] += energy_j * (double)layer->count;
+}
 
-/* Estimates the operators of a layer, prints them as a table for each direction unless the
- * output is JSON, and adds them to the JSON object of the layer and to the sums over all layers. */
-static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const struct pz_layer *layer,
-                           bool print, json_t *layer_json, struct sums *total) {
+/* Prints the operators of both passes of a layer. */
+static void print_layer(struct pz_call *call, const struct pz_layer_estimate *layer) {
   static const char *const names[] = {"forward", "backward"};
   for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
     struct pz_call scratch = pz_scratch(call);
-    struct sums sums = {0};
-    json_t *list = pz_json_built(call, json_array());
     struct pz_table *table = pz_table_new(&scratch, "operator|class|>us|>mJ|bound|>utilisation");
-    for (uint32_t i = 0; i < layer->ops[direction].n; i++) {
-      const struct pz_op *op = &layer->ops[direction].op[i];
-      const char *op_class = pz_op_class_name(op->op_class);
-      bool is_view = op->op_class == PZ_CLASS_NONE; /* moves no data and has no bound */
+    double latency_s = 0;
+    for (uint32_t i = 0; i < layer->n_ops[direction]; i++) {
+      const struct pz_operator_estimate *op = &layer->ops[direction][i];
       char utilisation[32] = "";
-      struct pz_estimate estimate;
-      pz_must(call, pz_cost_op(cost, op, &estimate, pz_call_error(call)));
-      const char *bound = pz_bound_name(estimate.bound);
-      if (estimate.utilisation > 0)
-        snprintf(utilisation, sizeof utilisation, "%.1f%%", 100 * estimate.utilisation);
-      pz_table_cells(table, "%s|%s|%.2f|%.3f|%s|%s", op->name, op_class, estimate.latency_s * 1e6,
-                     estimate.energy_j * 1e3, is_view ? "" : bound, utilisation);
-      json_array_append_new(
-          list, json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:s,s:f}", "name", op->name, "class", op_class,
-                          "flop", (json_int_t)op->flop, "bytes",
-                          (json_int_t)(op->bytes_read + op->bytes_written), "latency_s",
-                          estimate.latency_s, "energy_j", estimate.energy_j, "bound",
-                          is_view ? "none" : bound, "utilisation", estimate.utilisation));
-      sums.latency_s[direction] += estimate.latency_s;
-      sums.energy_j[direction] += estimate.energy_j;
+      if (op->utilisation > 0)
+        snprintf(utilisation, sizeof utilisation, "%.1f%%", 100 * op->utilisation);
+      pz_table_cells(table, "%s|%s|%.2f|%.3f|%s|%s", op->name, op->op_class, op->latency_s * 1e6,
+                     op->energy_j * 1e3, strcmp(op->bound, "none") == 0 ? "" : op->bound,
+                     utilisation);
+      latency_s += op->latency_s;
     }
-    json_object_set(layer_json, names[direction], list);
-    if (print) {
-      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", layer->name, layer->count,
-             names[direction], sums.latency_s[direction] * 1e6);
-      pz_table_print(table, 2, stdout);
-    }
-    total->latency_s[direction] += sums.latency_s[direction] * (double)layer->count;
-    total->energy_j[direction] += sums.energy_j[direction] * (double)layer->count;
+    printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", layer->name, layer->count,
+           names[direction], latency_s * 1e6);
+    pz_table_print(table, 2, stdout);
     pz_scratch_end(&scratch);
   }
 }
@@ -242,48 +230,43 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
 static void estimate_model(struct pz_call *call, const struct settings *settings, const char *model,
                            struct pz_cost *cost) {
   const struct pz_chip *chip = pz_cost_chip(cost);
-  bool json = settings->common.json;
-  struct sums total = {0};
   struct pz_estimate optimizer;
   double trained_params = 0; /* on this device; without adapters all parameters are trained */
   char context[64];
   const struct pz_workload *workload =
       pz_workload_open(call, model, &settings->workload, settings->common.quiet);
-  json_t *root = pz_json_built(
-      call, json_pack("{s:s,s:s,s:[]}", "model", workload->model, "chip", chip->name, "layers"));
-  if (!json)
-    printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
-           "%s\n",
-           workload->model, chip->name, workload->options.seq, workload->options.mbs,
-           workload->options.tp, pz_workload_context(&workload->options, context, sizeof context));
-  for (uint32_t i = 0; i < workload->n_layers; i++) {
+  struct pz_model_estimate total = {
+      .model = workload->model, .chip = chip->name, .n_layers = workload->n_layers};
+  total.layers = pz_alloc(call, total.n_layers, sizeof *total.layers);
+  for (uint32_t i = 0; i < total.n_layers; i++) {
     const struct pz_layer *layer = &workload->layers[i];
-    json_t *layer_json = pz_json_built(
-        call, json_pack("{s:s,s:I}", "name", layer->name, "count", (json_int_t)layer->count));
-    estimate_layer(call, cost, layer, !json, layer_json, &total);
-    json_array_append(json_object_get(root, "layers"), layer_json);
+    total.layers[i].name = layer->name;
+    total.layers[i].count = layer->count;
+    for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
+      estimate_pass(call, cost, &layer->ops[direction], direction, &total.layers[i], &total);
     trained_params += (double)layer->count * (double)layer->trained_params;
   }
   pz_cost_optimizer(chip, trained_params, PZ_ADAM_BYTES, &optimizer);
-  if (json) {
-    json_object_set_new(root, "totals",
-                        json_pack("{s:f,s:f,s:f,s:f,s:f}", "forward_s", total.latency_s[0],
-                                  "backward_s", total.latency_s[1], "forward_j", total.energy_j[0],
-                                  "backward_j", total.energy_j[1], "optimizer_s",
-                                  optimizer.latency_s));
-    pz_command_print_json(call, json_incref(root));
-  } else {
-    double optimizer_s = optimizer.latency_s;
-    const struct pz_totals *totals = &workload->totals;
-    double seconds = total.latency_s[0] + total.latency_s[1];
-    double flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
-    printf("\none microbatch, operators in sequence\n");
-    printf("  forward    %10.3f ms %10.3f J\n", total.latency_s[0] * 1e3, total.energy_j[0]);
-    printf("  backward   %10.3f ms %10.3f J\n", total.latency_s[1] * 1e3, total.energy_j[1]);
-    printf("  optimizer  %10.3f ms (Adam, once per step)\n", optimizer_s * 1e3);
-    printf("  %.1f%% of peak matrix FLOP/s in forward and backward\n",
-           100 * flop / seconds / pz_chip_tensor_flop_per_s(chip));
+  total.optimizer_s = optimizer.latency_s;
+  if (settings->common.json) {
+    pz_command_print_json(call, pz_record_json(&pz_model_estimate_record, &total));
+    return;
   }
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s\n",
+         workload->model, chip->name, workload->options.seq, workload->options.mbs,
+         workload->options.tp, pz_workload_context(&workload->options, context, sizeof context));
+  for (uint32_t i = 0; i < total.n_layers; i++) print_layer(call, &total.layers[i]);
+  const struct pz_totals *totals = &workload->totals;
+  double seconds = total.latency_s[PZ_FORWARD] + total.latency_s[PZ_BACKWARD];
+  double flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
+  printf("\none microbatch, operators in sequence\n");
+  printf("  forward    %10.3f ms %10.3f J\n", total.latency_s[PZ_FORWARD] * 1e3,
+         total.energy_j[PZ_FORWARD]);
+  printf("  backward   %10.3f ms %10.3f J\n", total.latency_s[PZ_BACKWARD] * 1e3,
+         total.energy_j[PZ_BACKWARD]);
+  printf("  optimizer  %10.3f ms (Adam, once per step)\n", total.optimizer_s * 1e3);
+  printf("  %.1f%% of peak matrix FLOP/s in forward and backward\n",
+         100 * flop / seconds / pz_chip_tensor_flop_per_s(chip));
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */

@@ -108,6 +108,9 @@ struct pz_record {
     .key = (name), .type = PZ_FIELD_CUSTOM, .offset = offsetof(s, f), .codec = (c),                \
     .meaning = __VA_ARGS__                                                                         \
   }
+/* An object whose values are members of the same struct, described by the record r. */
+#define PZ_ROW_PART(name, r, ...)                                                                  \
+  { .key = (name), .type = PZ_FIELD_STRUCT, .record = (r), .meaning = __VA_ARGS__ }
 /* A field that `codec` computes from the whole struct. */
 #define PZ_ROW_MADE(name, c, unit_, ...)                                                           \
   { .key = (name), .type = PZ_FIELD_CUSTOM, .codec = (c), .unit = (unit_), .meaning = __VA_ARGS__ }

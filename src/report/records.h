@@ -75,6 +75,36 @@ struct pz_listed_models {
 };
 extern const struct pz_record pz_listed_models_record;
 
+/* A matrix product with names for the enums of its mapping. */
+struct pz_mapped_product {
+  const struct pz_mapping *mapping;
+  const char *bound, *along_rows, *along_cols, *local_stays, *glb_stays;
+};
+extern const struct pz_record pz_mapped_product_record;
+
+struct pz_operator_estimate {
+  const char *name, *op_class, *bound;
+  int64_t flop, bytes;
+  double latency_s, energy_j, utilisation;
+};
+
+/* Arrays are indexed by enum pz_direction. */
+struct pz_layer_estimate {
+  const char *name;
+  int64_t count;
+  struct pz_operator_estimate *ops[2];
+  uint32_t n_ops[2];
+};
+
+/* Latency and energy are summed over the layers of one microbatch. */
+struct pz_model_estimate {
+  const char *model, *chip;
+  struct pz_layer_estimate *layers;
+  uint32_t n_layers;
+  double latency_s[2], energy_j[2], optimizer_s;
+};
+extern const struct pz_record pz_model_estimate_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 
