@@ -11,6 +11,7 @@
 #include "cli/predict_options.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
 
 struct rehearse_settings {
@@ -75,8 +76,7 @@ static void read_input(struct pz_call *call, struct rehearse_input *input, const
   input->machine = pz_machine_of_run(call, &settings->machine, file.name, quiet, file.run);
 }
 
-/* ---- the comparison as tables
- * ------------------------------------------------------------ */
+/* ---- the comparison as tables --------------------------------------------------------------- */
 
 /* Prints a row for each measure of each rank: predicted, measured, the error of the prediction,
  * and the error of the corrected time.  A rank that failed has only the row of its reserved
@@ -162,55 +162,7 @@ static void print_results(struct pz_call *call, const struct rehearse_input *inp
            pz_text_plain(pz_text_copy(text, sizeof text, rehearsal->notes[i])));
 }
 
-/* ---- the comparison as JSON
- * -------------------------------------------------------------- */
-
-static json_t *positive_or_null(double value) { return value > 0 ? json_real(value) : json_null(); }
-
-static json_t *rank_json(const struct pz_rehearsed_rank *rank) {
-  json_t *root = json_pack("{s:I,s:I,s:s,s:I}", "rank", (json_int_t)rank->rank, "stage",
-                           (json_int_t)rank->stage, "status", pz_rank_status_names[rank->status],
-                           "microbatches", (json_int_t)rank->microbatches);
-  for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-    json_object_set_new(root, pz_rehearsal_measure_names[i],
-                        json_pack("{s:f,s:o}", "predicted", rank->predicted[i], "measured",
-                                  positive_or_null(rank->measured[i])));
-  json_object_set_new(root, "corrected_s", positive_or_null(rank->corrected_s));
-  json_object_set_new(root, "needed_bytes", positive_or_null(rank->needed_bytes));
-  json_object_set_new(root, "usable_bytes", json_real(rank->usable_bytes));
-  json_object_set_new(root, "left_out", json_string(rank->left_out));
-  json_object_set_new(root, "message", json_string(rank->message));
-  return root;
-}
-
-static json_t *results_json(const struct rehearse_input *input,
-                            const struct pz_rehearsal *rehearsal) {
-  bool corrected = rehearsal->chip != NULL;
-  json_t *ranks = json_array(), *notes = json_array();
-  for (uint32_t i = 0; i < rehearsal->n_ranks; i++)
-    json_array_append_new(ranks, rank_json(&rehearsal->ranks[i]));
-  for (uint32_t i = 0; i < rehearsal->n_notes; i++)
-    json_array_append_new(notes, json_string(rehearsal->notes[i]));
-  json_t *root = json_pack(
-      "{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(input->file.run->model), "chip",
-      input->machine->chip.name, "plan", rehearsal->plan, "framework", rehearsal->framework,
-      "version", rehearsal->version, "torch", rehearsal->torch, "device", rehearsal->device);
-  json_object_set_new(root, "ranks", ranks);
-  json_object_set_new(root, "fits", json_boolean(rehearsal->fits));
-  json_object_set_new(root, "complete", json_boolean(rehearsal->complete));
-  json_object_set_new(root, "spare_bytes", json_real(rehearsal->spare_bytes));
-  json_object_set_new(root, "step_s", json_real(rehearsal->p.step_s));
-  json_object_set_new(root, "corrected_step_s",
-                      corrected ? json_real(rehearsal->corrected.step_s) : json_null());
-  json_object_set_new(root, "factors",
-                      pz_machine_factors_json(rehearsal->factors, rehearsal->n_factors));
-  json_object_set_new(root, "description", corrected ? pz_chip_json(rehearsal->chip) : json_null());
-  json_object_set_new(root, "notes", notes);
-  return root;
-}
-
-/* ---- the command
- * ------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 struct rehearse_work {
   struct rehearse_input input;
@@ -257,8 +209,10 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
     pz_file_require_output(call, path, inputs, n);
     pz_machine_save_chip(call, chip, path);
   }
+  const struct pz_rehearsal_answer answer = {input->file.run->model, input->machine->chip.name,
+                                             rehearsal};
   if (settings->common.json)
-    pz_command_print_json(call, results_json(input, rehearsal));
+    pz_command_print_json(call, pz_record_json(&pz_rehearsal_record, &answer));
   else
     print_results(call, input, rehearsal);
   work->fits = rehearsal->fits;

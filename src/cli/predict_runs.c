@@ -8,6 +8,7 @@
 #include "cli/predict_options.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "report/records.h"
 #include "report/table.h"
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -79,49 +80,6 @@ static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
   pz_table_print(table, 0, stdout);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static json_t *error_json(double error) { return isnan(error) ? json_null() : json_real(error); }
-
-/* Returns a cell of the user's table as JSON.  It may contain any bytes. */
-static json_t *cell_json(const char *text) {
-  json_t *value = json_string(text);
-  return value ? value : json_string("(not UTF-8)");
-}
-
-static json_t *groups_json(const struct pz_errors *list, uint32_t n) {
-  json_t *groups = json_array();
-  for (uint32_t i = 0; i < n; i++) {
-    const struct pz_errors *group = &list[i];
-    json_array_append_new(
-        groups,
-        json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o}", "group", cell_json(group->name),
-                  "runs", (json_int_t)group->n, "not_predicted", (json_int_t)group->not_predicted,
-                  "mean_error", error_json(group->mean), "bias", error_json(group->bias), "worst",
-                  error_json(group->worst), "memory_runs", (json_int_t)group->n_memory,
-                  "memory_mean_error", error_json(group->memory_mean), "memory_bias",
-                  error_json(group->memory_bias), "memory_worst", error_json(group->memory_worst)));
-  }
-  return groups;
-}
-
-static json_t *rows_json(const struct pz_runs *runs) {
-  json_t *rows = json_array();
-  for (uint32_t i = 0; i < runs->n_rows; i++) {
-    const struct pz_run_row *row = &runs->rows[i];
-    if (row->predicted)
-      json_array_append_new(rows,
-                            json_pack("{s:o,s:f,s:f,s:b,s:n}", "id", cell_json(row->id), "step_s",
-                                      row->p.step_s, "peak_bytes", row->p.peak_bytes, "fits",
-                                      (int)pz_prediction_fits(&row->p), "reason"));
-    else
-      json_array_append_new(rows,
-                            json_pack("{s:o,s:n,s:n,s:n,s:o}", "id", cell_json(row->id), "step_s",
-                                      "peak_bytes", "fits", "reason", cell_json(row->reason)));
-  }
-  return rows;
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *settings) {
@@ -151,10 +109,7 @@ void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *set
   for (uint32_t i = 0; i < runs->n_rows; i++)
     if (runs->rows[i].measured_s > 0 || runs->rows[i].measured_bytes > 0) any_measured = true;
   if (settings->common.json) {
-    pz_command_print_json(call, json_pack("{s:o,s:o,s:o}", "groups",
-                                          groups_json(runs->groups, runs->n_groups),
-                                          "other_quality", groups_json(runs->apart, runs->n_apart),
-                                          "rows", rows_json(runs)));
+    pz_command_print_json(call, pz_record_json(&pz_runs_record, runs));
   } else if (any_measured) {
     print_groups(call, runs->groups, runs->n_groups);
     if (runs->n_apart) {

@@ -13,6 +13,11 @@
 
 static json_t *field_json(const struct pz_field *field, const void *value);
 
+json_t *pz_record_text(const char *text) {
+  json_t *value = json_string(text);
+  return value ? value : json_string("(not UTF-8)");
+}
+
 /* Returns an item of a table as a row: the values of its fields in their order. */
 static json_t *row_json(const struct pz_record *record, const char *item) {
   json_t *row = json_array();
@@ -72,9 +77,9 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   case PZ_FIELD_TEXT:
   case PZ_FIELD_TEXT_OR_NULL: {
     const char *text = *(const char *const *)(const void *)member;
-    return text ? json_string(text) : json_null();
+    return text ? pz_record_text(text) : json_null();
   }
-  case PZ_FIELD_CHARS: return json_string(member);
+  case PZ_FIELD_CHARS: return pz_record_text(member);
   case PZ_FIELD_REALS:
   case PZ_FIELD_COUNTS: {
     json_t *list = json_array();
@@ -93,7 +98,7 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
     uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
     json_t *list = json_array();
     for (uint32_t i = 0; i < n && list; i++) {
-      if (json_array_append_new(list, json_string(texts[i])) == 0) continue;
+      if (json_array_append_new(list, pz_record_text(texts[i])) == 0) continue;
       json_decref(list);
       return NULL;
     }

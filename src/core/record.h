@@ -124,6 +124,10 @@ enum { PZ_RECORD_MOST = 1 << 21 };
  * NULL means that memory ran out or a number is not finite. */
 json_t *pz_record_json(const struct pz_record *record, const void *value);
 
+/* Returns a text as JSON.  A text that is not UTF-8, which JSON cannot contain, is written as
+ * "(not UTF-8)". */
+json_t *pz_record_text(const char *text);
+
 /* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the
  * place of the object in messages.  After an error the struct is partly filled and of no use. */
 void pz_record_parse(struct pz_call *call, const struct pz_record *record, const json_t *json,

@@ -105,6 +105,16 @@ struct pz_model_estimate {
 };
 extern const struct pz_record pz_model_estimate_record;
 
+/* The results of a rehearsal with the model and the chip of its plan. */
+struct pz_rehearsal_answer {
+  const char *model, *chip;
+  const struct pz_rehearsal *found;
+};
+extern const struct pz_record pz_rehearsal_record;
+
+/* struct pz_runs, the rows of a table with their predictions. */
+extern const struct pz_record pz_runs_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 
