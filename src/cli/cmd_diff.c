@@ -9,8 +9,8 @@
 #include "cli/predict_options.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
-#include "report/training_json.h"
 
 struct diff_settings {
   struct pz_common common;
@@ -211,60 +211,6 @@ static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
   pz_table_print(table, 0, stdout);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static json_t *difference_json(double a_value, double b_value) {
-  return json_pack("{s:f,s:f,s:f}", "a", a_value, "b", b_value, "difference", b_value - a_value);
-}
-
-static json_t *run_json(const struct diff_side *side, const struct pz_training_run *run) {
-  json_t *root = json_pack("{s:s?,s:s,s:s?}", "model", side->run->model, "chip",
-                           side->machine->chip.name, "cluster", side->machine->net_name);
-  json_t *prediction = pz_training_run_json(run);
-  if (root && prediction) json_object_update(root, prediction);
-  json_decref(prediction);
-  return root;
-}
-
-/* Returns the differing fields, the parts of time and memory, and the path from A to B. */
-static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side *a_side,
-                         const struct diff_side *b_side) {
-  const struct pz_prediction *a_prediction = &diff->a.p, *b_prediction = &diff->b.p;
-  json_t *fields = json_array(), *parts = json_object(), *memory = json_object();
-  json_t *path = json_array();
-  for (uint32_t i = 0; i < diff->n_fields; i++) {
-    const struct pz_field_difference *field = &diff->fields[i];
-    json_array_append_new(
-        fields, json_pack("{s:s,s:s,s:s}", "field", field->name, "a", field->a, "b", field->b));
-  }
-  for (size_t i = 0; pz_time_part_at(i); i++) {
-    const struct pz_part_info *part = pz_time_part_at(i);
-    double a_s = pz_time_part(&a_prediction->parts, part),
-           b_s = pz_time_part(&b_prediction->parts, part);
-    json_object_set_new(parts, part->key, difference_json(a_s, b_s));
-  }
-  for (size_t i = 0; pz_memory_part_at(i); i++) {
-    const struct pz_part_info *part = pz_memory_part_at(i);
-    double a_bytes = pz_memory_part(&a_prediction->peak, part),
-           b_bytes = pz_memory_part(&b_prediction->peak, part);
-    json_object_set_new(memory, part->key, difference_json(a_bytes, b_bytes));
-  }
-  for (uint32_t i = 0; i < diff->n_path; i++) {
-    const struct pz_diff_change *change = &diff->path[i];
-    json_array_append_new(
-        path, json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:b}", "change", change->change, "fields",
-                        (json_int_t)change->fields, "step_s", change->p.step_s, "difference_s",
-                        change->step_s, "peak_bytes", change->p.peak_bytes, "difference_bytes",
-                        change->peak_bytes, "fits", (int)pz_prediction_fits(&change->p)));
-  }
-  return json_pack(
-      "{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", diff->changes, "verdict",
-      diff->verdict, "a", run_json(a_side, &diff->a), "b", run_json(b_side, &diff->b), "fields",
-      fields, "step_s", difference_json(a_prediction->step_s, b_prediction->step_s), "parts", parts,
-      "peak_bytes", difference_json(a_prediction->peak_bytes, b_prediction->peak_bytes), "memory",
-      memory, "path", path);
-}
-
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* Finds the differences of both runs and prints them as JSON or as tables. */
@@ -280,7 +226,11 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings,
   if (*diff->a.refusal) /* the refusal of B is the verdict */
     pz_command_warn(settings->common.quiet, pz_format(call, "A: %s", diff->a.refusal));
   if (settings->common.json) {
-    pz_command_print_json(call, diff_json(diff, a_side, b_side));
+    const struct pz_diff_answer answer = {
+        .a = pz_machine_asked(a_side->machine, &settings->machine, a_side->run->model),
+        .b = pz_machine_asked(b_side->machine, &settings->machine, b_side->run->model),
+        .diff = diff};
+    pz_command_print_json(call, pz_record_json(&pz_diff_answer_record, &answer));
     return;
   }
   /* Prints how much faster or slower B is.  The sentence begins with the changed fields if these

@@ -11,8 +11,8 @@
 #include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/file.h"
+#include "report/records.h"
 #include "report/table.h"
-#include "report/training_json.h"
 
 static const struct pz_predict_settings defaults = {.plan =
                                                         {
@@ -144,23 +144,6 @@ static void print_explanation(struct pz_call *call, const struct pz_explanation 
   pz_table_print(constants, 0, stdout);
 }
 
-static json_t *explanation_json(const struct pz_explanation *explanation) {
-  json_t *from = json_object(), *constants = json_array();
-  for (uint32_t i = 0; i < explanation->n_fields; i++)
-    json_object_set_new(from, explanation->fields[i].name,
-                        json_string(explanation->fields[i].from));
-  for (uint32_t i = 0; i < explanation->n_constants; i++) {
-    const struct pz_constant_effect *constant = &explanation->constants[i];
-    json_array_append_new(
-        constants, json_pack("{s:s,s:f,s:s,s:s,s:s,s:s,s:f,s:f}", "name", constant->name, "value",
-                             constant->value, "unit", constant->unit, "kind", constant->kind,
-                             "source", constant->source, "part", constant->part, "step_change",
-                             constant->step_change, "memory_change", constant->memory_change));
-  }
-  return json_pack("{s:o,s:f,s:o}", "from", from, "raised_by", explanation->raised_by, "constants",
-                   constants);
-}
-
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* Prints the plan as a script, whose second line says so if the plan does not fit. */
@@ -182,27 +165,15 @@ static void print_plan_script(struct pz_call *call, const struct pz_predicted *p
 
 static void print_predicted_json(struct pz_call *call, const struct pz_predicted *predicted) {
   const struct pz_predict_settings *settings = predicted->settings;
-  json_t *root = pz_json_built(
-      call, json_pack("{s:o,s:s,s:s?}", "model", json_string(predicted->model), "chip",
-                      predicted->machine->chip.name, "cluster", predicted->machine->net_name));
-  json_object_update(root, pz_json_built(call, pz_training_run_json(predicted->run)));
-  if (settings->no_network) json_object_set_new(root, "no_network", json_true());
-  pz_machine_add_files(&settings->machine, root);
-  json_object_set_new(root, "warnings", pz_machine_warnings(predicted->machine));
-  json_object_set_new(root, "cost",
-                      settings->tokens ? pz_run_cost_json(&predicted->cost) : json_null());
-  if (!pz_prediction_fits(&predicted->run->p)) {
-    const struct pz_plan_changes *changes = pz_predict_changes(call, predicted);
-    json_t *list = pz_json_built(call, json_array());
-    for (uint32_t i = 0; i < changes->n; i++)
-      json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "options", changes->list[i].options,
-                                            "step_s", changes->list[i].p.step_s, "peak_bytes",
-                                            changes->list[i].p.peak_bytes));
-    json_object_set(root, "fits_with", list);
-  }
-  if (settings->explain)
-    json_object_set_new(root, "explain", explanation_json(explain_plan(call, predicted)));
-  pz_command_print_json(call, json_incref(root));
+  struct pz_predict_answer answer = {
+      .asked = pz_machine_asked(predicted->machine, &settings->machine, predicted->model),
+      .run = predicted->run,
+      .no_network = settings->no_network};
+  if (settings->tokens) answer.cost = &predicted->cost;
+  if (!pz_prediction_fits(&predicted->run->p))
+    answer.fits_with = pz_predict_changes(call, predicted);
+  if (settings->explain) answer.explanation = explain_plan(call, predicted);
+  pz_command_print_json(call, pz_record_json(&pz_predict_answer_record, &answer));
 }
 
 /* Warns if the devices do not fill whole nodes, which the model of the network assumes. */

@@ -8,8 +8,8 @@
 
 #include "cli/owned.h"
 #include "cli/predict_options.h"
+#include "report/records.h"
 #include "report/table.h"
-#include "report/training_json.h"
 
 struct settings {
   struct pz_common common;
@@ -167,12 +167,6 @@ static void print_changes(struct pz_call *call, const struct tuned_run *tuned) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *texts_json(const char *const *list, uint32_t n) {
-  json_t *texts = json_array();
-  for (uint32_t i = 0; i < n; i++) json_array_append_new(texts, json_string(list[i]));
-  return texts;
-}
-
 /* Returns the run with another plan as the JSON of a plan file, which the call owns. */
 static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
                         const struct pz_plan *plan) {
@@ -184,50 +178,29 @@ static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
   return pz_json_read(call, "plan", text, strlen(text));
 }
 
-/* Returns a change of the plan as JSON, or null if it is NULL. */
-static json_t *change_json(struct pz_call *call, const struct tuned_run *tuned,
-                           const struct pz_plan_change *change) {
-  if (!change) return json_null();
-  return json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:f,s:O}", "field",
-                   pz_plan_field_name(change->field), "options", change->options, "megatron",
-                   change->megatron, "step_s", change->p.step_s, "gain", change->gain, "mfu",
-                   change->p.mfu, "mfu_conventional", change->p.mfu_conventional, "peak_bytes",
-                   change->p.peak_bytes, "plan", run_json(call, tuned, &change->plan));
-}
-
 static void print_answer_json(struct pz_call *call, const struct tuned_run *tuned) {
   const struct pz_plan_tuning *tuning = tuned->tuning;
-  const struct pz_plan_certificate *proof = &tuning->certificate;
-  json_t *root = pz_json_built(call, json_object());
-  json_object_set(root, "run", run_json(call, tuned, &tuning->own.plan));
-  json_t *from = json_object(), *measured = json_null();
-  for (uint32_t i = 0; i < tuning->n_fields; i++)
-    json_object_set_new(from, tuning->fields[i].name, json_string(tuning->fields[i].from));
-  if (tuned->measured_s > 0)
-    measured =
-        json_pack("{s:f,s:f,s:f}", "step_s", tuned->measured_s, "predicted_s",
-                  tuning->uncorrected_s, "error", tuning->uncorrected_s / tuned->measured_s - 1);
-  json_object_set_new(root, "from", from);
-  json_object_set_new(root, "ignored", texts_json(tuned->run->ignored, tuned->run->n_ignored));
-  json_object_set_new(root, "notes", texts_json(tuned->run->notes, tuned->run->n_notes));
-  json_object_set_new(root, "prediction", pz_training_run_json(&tuning->own));
-  json_object_set_new(root, "measured", measured);
-  json_object_set_new(root, "best",
-                      change_json(call, tuned, tuning->has_best ? &tuning->best : NULL));
-  json_object_set_new(
-      root, "overlapped",
-      change_json(call, tuned, tuning->has_overlapped ? &tuning->overlapped : NULL));
-  json_object_set_new(root, "certificate",
-                      json_pack("{s:I,s:I,s:I,s:f}", "plans", (json_int_t)proof->plans, "solved",
-                                (json_int_t)proof->solved, "excluded",
-                                (json_int_t)(proof->by_bound + proof->by_memory), "gap",
-                                proof->gap));
-  if (tuning->stopped) json_object_set_new(root, "stopped", json_true());
-  json_t *changes = pz_json_built(call, json_array());
-  for (uint32_t i = 0; i < tuning->n_changes && i < MOST_CHANGES; i++)
-    json_array_append_new(changes, change_json(call, tuned, &tuning->changes[i]));
-  json_object_set(root, "changes", changes);
-  pz_command_print_json(call, json_incref(root));
+  struct pz_tune_answer answer = {.tuning = tuning,
+                                  .run = tuned->run,
+                                  .run_plan = run_json(call, tuned, &tuning->own.plan),
+                                  .measured_s = tuned->measured_s};
+  struct pz_tuned_change best, overlapped, *changes;
+  if (tuning->has_best) {
+    best = (struct pz_tuned_change){&tuning->best, run_json(call, tuned, &tuning->best.plan)};
+    answer.best = &best;
+  }
+  if (tuning->has_overlapped) {
+    const struct pz_plan_change *change = &tuning->overlapped;
+    overlapped = (struct pz_tuned_change){change, run_json(call, tuned, &change->plan)};
+    answer.overlapped = &overlapped;
+  }
+  answer.n_changes = tuning->n_changes < MOST_CHANGES ? tuning->n_changes : MOST_CHANGES;
+  answer.changes = changes = pz_alloc(call, answer.n_changes, sizeof *changes);
+  for (uint32_t i = 0; i < answer.n_changes; i++) {
+    const struct pz_plan_change *change = &tuning->changes[i];
+    changes[i] = (struct pz_tuned_change){change, run_json(call, tuned, &change->plan)};
+  }
+  pz_command_print_json(call, pz_record_json(&pz_tune_answer_record, &answer));
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */

@@ -80,17 +80,15 @@ const char *pz_machine_find_overwrite(const struct pz_machine_options *options, 
   return NULL;
 }
 
-void pz_machine_add_files(const struct pz_machine_options *options, json_t *root) {
-  if (options->chip && pz_file_named(options->chip))
-    json_object_set_new(root, "chip_file", json_string(options->chip));
-  if (options->cluster && pz_file_named(options->cluster))
-    json_object_set_new(root, "cluster_file", json_string(options->cluster));
-}
-
-json_t *pz_machine_warnings(const struct pz_machine *machine) {
-  json_t *list = json_array();
-  if (*machine->network.warning) json_array_append_new(list, json_string(machine->network.warning));
-  return list;
+struct pz_asked pz_machine_asked(const struct pz_machine *machine,
+                                 const struct pz_machine_options *options, const char *model) {
+  struct pz_asked asked = {.model = model,
+                           .chip = machine->chip.name,
+                           .cluster = machine->net_name,
+                           .warning = machine->network.warning};
+  if (options->chip && pz_file_named(options->chip)) asked.chip_file = options->chip;
+  if (options->cluster && pz_file_named(options->cluster)) asked.cluster_file = options->cluster;
+  return asked;
 }
 
 /* ---- training runs -------------------------------------------------------------------------- */
@@ -188,12 +186,4 @@ void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *
                    100 * (factors[i].factor - 1));
   printf("\n");
   pz_table_print(table, 0, stdout);
-}
-
-json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < n; i++)
-    json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "name", factors[i].name, "factor",
-                                          factors[i].factor, "share", factors[i].share));
-  return list;
 }

@@ -8,6 +8,7 @@
 #include "chip/chip.h"
 #include "cli/command.h"
 #include "core/arena.h"
+#include "report/records.h"
 
 struct pz_machine_options {
   const char *chip;    /* name of a preset, or path of a chip.json */
@@ -63,11 +64,9 @@ bool pz_machine_reads(const struct pz_machine_options *options, const char *path
 const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
                                       const char *trace_path, const char *report_path);
 
-/* Adds the paths of chip and cluster files to a JSON object, for readers of plans. */
-void pz_machine_add_files(const struct pz_machine_options *options, json_t *root);
-
-/* Returns the warnings about the network as a JSON array, a new reference. */
-json_t *pz_machine_warnings(const struct pz_machine *machine);
+/* Returns what an answer states about its question. */
+struct pz_asked pz_machine_asked(const struct pz_machine *machine,
+                                 const struct pz_machine_options *options, const char *model);
 
 /* ---- training runs
  * ----------------------------------------------------------------------- */
@@ -105,9 +104,8 @@ bool pz_is_plan_file(const char *path);
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);
 
-/* Show the factors of a correction as a table, or as a JSON array (a new reference). */
+/* Prints the factors of a correction as a table. */
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
                              uint32_t n);
-json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);
 
 #endif

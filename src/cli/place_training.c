@@ -17,8 +17,8 @@
 #include "core/file.h"
 #include "core/options.h"
 #include "core/text.h"
+#include "report/records.h"
 #include "report/table.h"
-#include "report/training_json.h"
 
 static const double DAY_S = 86400;
 enum { DEFAULT_BATCH = 4096 };
@@ -336,23 +336,16 @@ static void print_plans_json(struct pz_call *call, const struct pz_place_job *jo
                              const struct pz_training_plans *plans) {
   const struct pz_place_training_settings *training = job->training;
   const struct pz_plan_diff *diff = job->diff;
-  json_t *root = pz_json_built(
-      call, json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(job->model), "chip",
-                      job->machine->chip.name, "cluster", job->machine->net_name, "devices",
-                      (json_int_t)job->options.plan.devices, "batch",
-                      (json_int_t)job->options.plan.batch));
-  json_object_update(root, pz_json_built(call, pz_found_plans_json(plans)));
-  pz_machine_add_files(&job->settings->machine, root);
-  json_object_set_new(root, "warnings", pz_machine_warnings(job->machine));
-  json_object_set_new(root, "cost", training->tokens ? pz_run_cost_json(&job->cost) : json_null());
-  if (diff)
-    json_object_set_new(root, "compare",
-                        json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", training->compare, "changes",
-                                  diff->changes, "verdict", diff->verdict, "gain",
-                                  1 - diff->b.p.step_s / diff->a.p.step_s, "prediction",
-                                  pz_training_run_json(&diff->a)));
-  if (training->deadline) json_object_set_new(root, "late", json_boolean(job->late));
-  pz_command_print_json(call, json_incref(root));
+  const struct pz_compared_plan compared = {training->compare, diff};
+  const struct pz_place_answer answer = {
+      .asked = pz_machine_asked(job->machine, &job->settings->machine, job->model),
+      .devices = job->options.plan.devices,
+      .batch = job->options.plan.batch,
+      .plans = plans,
+      .cost = training->tokens ? &job->cost : NULL,
+      .compared = diff ? &compared : NULL,
+      .late = training->deadline ? &job->late : NULL};
+  pz_command_print_json(call, pz_record_json(&pz_place_answer_record, &answer));
 }
 
 /* Searches for the best plan on one number of devices and prints the answer. */
@@ -434,41 +427,27 @@ static void price_rows(struct pz_call *call, struct priced_scaling *scaling) {
   job->late = scaling->cheapest == none;
 }
 
-static json_t *row_json(const struct priced_scaling *scaling, uint32_t i) {
-  const struct pz_scaling_row *row = &scaling->found->rows[i];
-  const struct pz_training_plans *plans = row->plans;
-  json_t *root = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)row->devices, "batch",
-                           (json_int_t)row->batch, "fits", plans->n > 0, "certificate",
-                           pz_plan_certificate_json(&plans->certificate));
-  if (plans->stopped) json_object_set_new(root, "stopped", json_true());
-  if (!plans->n) return root;
-  const struct pz_training_run *run = plans->runs[0];
-  json_object_set_new(root, "step_s", json_real(run->p.step_s));
-  json_object_set_new(root, "mfu", json_real(run->p.mfu));
-  json_object_set_new(root, "mfu_conventional", json_real(run->p.mfu_conventional));
-  json_object_set_new(root, "devices_used", json_integer((json_int_t)run->plan.devices));
-  json_object_set_new(root, "tokens_per_s", json_real(run->p.tokens / run->p.step_s));
-  json_object_set_new(root, "tokens_per_s_per_device", json_real(row->tokens_per_s_per_device));
-  json_object_set_new(root, "efficiency", json_real(row->efficiency));
-  json_object_set_new(root, "plan", pz_found_plan_json(run, NULL));
-  if (!scaling->cost) return root;
-  json_object_set_new(root, "cost", pz_run_cost_json(&scaling->cost[i]));
-  json_object_set_new(root, "cheapest", json_boolean(i == scaling->cheapest));
-  if (scaling->job->training->deadline)
-    json_object_set_new(root, "late", json_boolean(plans->late));
-  return root;
-}
-
 static void print_scaling_json(struct pz_call *call, const struct priced_scaling *scaling) {
   const struct pz_place_job *job = scaling->job;
-  json_t *rows = json_array();
-  for (uint32_t i = 0; i < scaling->found->n_rows; i++)
-    json_array_append_new(rows, row_json(scaling, i));
-  pz_command_print_json(call, json_pack("{s:o,s:s,s:s?,s:s,s:o,s:o}", "model",
-                                        json_string(job->model), "chip", job->machine->chip.name,
-                                        "cluster", job->machine->net_name, "scaling",
-                                        scaling->found->weak ? "weak" : "strong", "rows", rows,
-                                        "warnings", pz_machine_warnings(job->machine)));
+  uint32_t n = scaling->found->n_rows;
+  struct pz_scaled_plans *rows = pz_alloc(call, n, sizeof *rows);
+  bool *cheapest = pz_alloc(call, n, sizeof *cheapest);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_training_plans *plans = scaling->found->rows[i].plans;
+    rows[i].row = &scaling->found->rows[i];
+    if (plans->n) rows[i].run = plans->runs[0];
+    if (!scaling->cost) continue;
+    cheapest[i] = i == scaling->cheapest;
+    rows[i].cost = &scaling->cost[i];
+    rows[i].cheapest = &cheapest[i];
+    if (job->training->deadline) rows[i].late = &plans->late;
+  }
+  const struct pz_scaling_answer answer = {
+      .asked = pz_machine_asked(job->machine, &job->settings->machine, job->model),
+      .weak = scaling->found->weak,
+      .rows = rows,
+      .n_rows = n};
+  pz_command_print_json(call, pz_record_json(&pz_scaling_answer_record, &answer));
 }
 
 /* Appends the best plan for one number of devices, or a row of dashes if there is none. */

@@ -60,6 +60,7 @@ static json_t *table_json(const struct pz_field *field, const char *items, uint3
 static json_t *field_json(const struct pz_field *field, const void *value) {
   if (field->via)
     value = *(const void *const *)(const void *)((const char *)value + field->via_offset);
+  if (!value) return json_null();
   const char *member = (const char *)value + field->offset;
   switch (field->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)member);
@@ -105,8 +106,9 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
     return list;
   }
   case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)member]);
-  case PZ_FIELD_STRUCT:
-  case PZ_FIELD_FLAT: return pz_record_json(field->record, member);
+  case PZ_FIELD_STRUCT: return pz_record_json(field->record, member);
+  case PZ_FIELD_FLAT:
+    return field->codec ? field->codec->write(member) : pz_record_json(field->record, member);
   case PZ_FIELD_OPTIONAL: {
     const void *target = *(const void *const *)(const void *)member;
     return target ? pz_record_json(field->record, target) : json_null();
@@ -137,7 +139,9 @@ json_t *pz_record_json(const struct pz_record *record, const void *value) {
     const struct pz_field *field = &record->fields[i];
     json_t *json = field_json(field, value);
     int failed = 0;
-    if (field->omitted && is_empty(json)) {
+    bool omitted = (field->omitted == PZ_OMITTED_IF_EMPTY && is_empty(json)) ||
+                   (field->omitted == PZ_OMITTED_IF_NULL && json_is_null(json));
+    if (omitted) {
       json_decref(json);
     } else if (json && field->type == PZ_FIELD_FLAT) {
       failed = json_object_update(object, json);

@@ -33,6 +33,13 @@ enum pz_field_type {
   PZ_FIELD_CUSTOM        /* whatever its codec reads and writes */
 };
 
+/* When a field is left out of the object that is written. */
+enum pz_field_omission {
+  PZ_WRITTEN_ALWAYS,
+  PZ_OMITTED_IF_EMPTY, /* if it is null, false, 0, "" or an empty array */
+  PZ_OMITTED_IF_NULL
+};
+
 struct pz_record;
 
 /* Functions for a field that no other type describes.  `write` returns a new reference, or NULL if
@@ -55,7 +62,7 @@ struct pz_field {
   uint32_t length;
   bool via; /* the member belongs to the struct behind the pointer at via_offset; only written */
   size_t via_offset;
-  bool omitted; /* not written if it is 0, false, "" or NULL, or if its codec writes null */
+  enum pz_field_omission omitted;
 };
 
 struct pz_record {

@@ -118,9 +118,9 @@ static const struct pz_field correction_fields[] = {
     PZ_ROW_MANY(CORRECTION, steps, n_steps, PZ_FIELD_LIST, "steps", &step_record,
                 "Steps that the factors follow from"),
     PZ_ROW_MADE("held_errors", &held_errors_codec, NULL, "Mean errors of the held steps",
-                .omitted = true),
+                .omitted = PZ_OMITTED_IF_NULL),
     PZ_ROW_MANY(CORRECTION, held, n_held, PZ_FIELD_LIST, "held", &held_step_record,
-                "Steps that only judge the correction", .omitted = true),
+                "Steps that only judge the correction", .omitted = PZ_OMITTED_IF_EMPTY),
     PZ_ROW_BY(CORRECTION, chip, "description", &pz_chip_codec,
               "The corrected chip as chip.json; null: the steps are of several chips"),
 };

@@ -8,12 +8,15 @@
 #define KNOWN_FIELDS                                                                               \
   PZ_ROW(DIE, die, PZ_FIELD_TEXT, NULL, "Die; chips with the same die have the same name here"),   \
       PZ_ROW(DIE, fitted, PZ_FIELD_BOOL, NULL, "Constants of the cost model were fitted to it"),   \
-      PZ_ROW(DIE, mm2, PZ_FIELD_REAL, "mm2", "Published area of all dies", .omitted = true),       \
+      PZ_ROW(DIE, mm2, PZ_FIELD_REAL, "mm2", "Published area of all dies",                         \
+             .omitted = PZ_OMITTED_IF_EMPTY),                                                      \
       PZ_ROW(DIE, area_error, PZ_FIELD_REAL, "ratio", "Modelled over published area, minus 1",     \
-             .omitted = true),                                                                     \
-      PZ_ROW(DIE, watts, PZ_FIELD_REAL, "W", "Published power limit", .omitted = true),            \
+             .omitted = PZ_OMITTED_IF_EMPTY),                                                      \
+      PZ_ROW(DIE, watts, PZ_FIELD_REAL, "W", "Published power limit",                              \
+             .omitted = PZ_OMITTED_IF_EMPTY),                                                      \
       PZ_ROW(DIE, watts_error, PZ_FIELD_REAL, "ratio",                                             \
-             "Modelled peak power over the published limit, minus 1", .omitted = true)
+             "Modelled peak power over the published limit, minus 1",                              \
+             .omitted = PZ_OMITTED_IF_EMPTY)
 static const struct pz_field known_fields[] = {KNOWN_FIELDS};
 const struct pz_record pz_known_die_record = PZ_RECORD(known_fields, DIE);
 

@@ -115,6 +115,97 @@ extern const struct pz_record pz_rehearsal_record;
 /* struct pz_runs, the rows of a table with their predictions. */
 extern const struct pz_record pz_runs_record;
 
+/* ---- training plans ------------------------------------------------------------------------- */
+
+/* struct pz_training_run, pz_training_plans, pz_plan_certificate and pz_run_cost. */
+extern const struct pz_record pz_training_run_record, pz_training_plans_record,
+    pz_plan_certificate_record, pz_run_cost_record;
+/* The certificate without the two reasons for which plans are excluded. */
+extern const struct pz_record pz_short_certificate_record;
+
+/* A plan beside the best one (NULL: it is the best); `experts`: those of the model, or 0. */
+struct pz_found_plan {
+  const struct pz_training_run *run, *best;
+  int64_t experts;
+};
+extern const struct pz_record pz_found_plan_record;
+
+/* Returns the part of the step time of `other` that exceeds the same part of `best` most, and the
+ * difference in *grown_s.  Returns NULL if no part is longer. */
+const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
+                                         const struct pz_prediction *other, double *grown_s);
+
+/* What a question is about.  A file name is NULL if a preset is named. */
+struct pz_asked {
+  const char *model, *chip, *cluster, *chip_file, *cluster_file;
+  const char *warning; /* about the network, or "" */
+};
+
+/* The answer of `phaze predict`; pointers are NULL for what was not asked. */
+struct pz_predict_answer {
+  struct pz_asked asked;
+  const struct pz_training_run *run;
+  bool no_network;
+  const struct pz_run_cost *cost;
+  const struct pz_plan_changes *fits_with; /* changes after which a plan fits that does not */
+  const struct pz_explanation *explanation;
+};
+extern const struct pz_record pz_predict_answer_record;
+
+/* The user's plan beside the best one. */
+struct pz_compared_plan {
+  const char *file;
+  const struct pz_plan_diff *diff;
+};
+
+/* The answer of `phaze place` for one number of devices; `late` is NULL without a deadline. */
+struct pz_place_answer {
+  struct pz_asked asked;
+  int64_t devices, batch;
+  const struct pz_training_plans *plans;
+  const struct pz_run_cost *cost;
+  const struct pz_compared_plan *compared;
+  const bool *late;
+};
+extern const struct pz_record pz_place_answer_record;
+
+/* One number of devices of the answer for several. */
+struct pz_scaled_plans {
+  const struct pz_scaling_row *row;
+  const struct pz_training_run *run; /* NULL: nothing fits */
+  const struct pz_run_cost *cost;
+  const bool *cheapest, *late;
+};
+struct pz_scaling_answer {
+  struct pz_asked asked;
+  bool weak;
+  const struct pz_scaled_plans *rows;
+  uint32_t n_rows;
+};
+extern const struct pz_record pz_scaling_answer_record;
+
+/* The answer of `phaze diff`. */
+struct pz_diff_answer {
+  struct pz_asked a, b;
+  const struct pz_plan_diff *diff;
+};
+extern const struct pz_record pz_diff_answer_record;
+
+/* The answer of `phaze tune`: plans are those of plan files, which the call owns. */
+struct pz_tuned_change {
+  const struct pz_plan_change *change;
+  const json_t *plan;
+};
+struct pz_tune_answer {
+  const struct pz_plan_tuning *tuning;
+  const struct pz_run_plan *run;
+  const json_t *run_plan;
+  double measured_s; /* 0: not measured */
+  const struct pz_tuned_change *best, *overlapped, *changes;
+  uint32_t n_changes;
+};
+extern const struct pz_record pz_tune_answer_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 
