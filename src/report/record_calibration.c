@@ -48,7 +48,7 @@ static const struct pz_record rejected_record = PZ_RECORD(rejected_fields, REJEC
 
 #define FIT struct pz_calibrated
 static const struct pz_field fit_fields[] = {
-    PZ_ROW_VIA(FIT, chip, struct pz_chip, name, PZ_FIELD_TEXT, "chip", NULL, "Name of the chip"),
+    PZ_ROW_VIA(FIT, chip, struct pz_chip, name, PZ_FIELD_CHARS, "chip", NULL, "Name of the chip"),
     PZ_ROW_IN(FIT, all, PZ_FIELD_STRUCT, "all", &residual_record, "Errors of all rows"),
     PZ_ROW_MANY(FIT, residuals, n_residuals, PZ_FIELD_LIST, "ops", &residual_record,
                 "Errors by operator"),

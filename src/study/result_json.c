@@ -32,7 +32,7 @@ static void read_chip(struct pz_call *call, const json_t *json, void *value) {
   *(const struct pz_chip **)value = chip;
 }
 
-static const struct pz_field_codec chip_codec = {write_chip, read_chip};
+static const struct pz_field_codec chip_codec = {.write = write_chip, .read = read_chip};
 
 RECORD(least, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, least_model, PZ_FIELD_TEXT, "model"),
        PZ_FIELD_AS(struct pz_ratios, least, PZ_FIELD_REAL, "ratio"));
@@ -57,7 +57,7 @@ static void read_ratios(struct pz_call *call, const json_t *json, void *value) {
   if (!json_is_null(json)) pz_record_parse(call, &ratios_record, json, "ratios", value);
 }
 
-static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
+static const struct pz_field_codec ratios_codec = {.write = write_ratios, .read = read_ratios};
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static void read_plan(struct pz_call *call, const json_t *json, void *value) {
   }
 }
 
-static const struct pz_field_codec plan_codec = {write_plan, read_plan};
+static const struct pz_field_codec plan_codec = {.write = write_plan, .read = read_plan};
 
 RECORD(parts, struct pz_training_parts,
        PZ_FIELD(struct pz_training_parts, products_s, PZ_FIELD_REAL),
@@ -133,7 +133,7 @@ static void read_uncertainty(struct pz_call *call, const json_t *json, void *val
   if (!json_is_null(json)) pz_record_parse(call, &uncertainty_record, json, "uncertainty", value);
 }
 
-static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_uncertainty};
+static const struct pz_field_codec uncertainty_codec = {.write = write_uncertainty, .read = read_uncertainty};
 
 #define ANSWER_FIELDS                                                                              \
   PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
