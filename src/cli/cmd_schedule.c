@@ -5,6 +5,7 @@
  * solves the schedules into the lists of a struct schedule_job, and report_schedules() writes
  * the trace and prints them. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/machine_options.h"
@@ -14,6 +15,7 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
+#include "report/records.h"
 #include "report/schedule_table.h"
 
 struct settings {
@@ -77,37 +79,35 @@ static const struct pz_layer_schedule *schedule_at(const struct schedule_job *jo
   return *pz_vec_at(&job->list, const struct pz_layer_schedule *, i);
 }
 
-static json_t *schedule_json(const struct schedule_job *job, uint32_t i) {
-  double solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : -1;
-  return pz_scheduled_json(schedule_at(job, i), solving_s);
+static struct pz_solved_schedule solved_schedule(const struct schedule_job *job, uint32_t i) {
+  double solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : (double)NAN;
+  return (struct pz_solved_schedule){schedule_at(job, i), solving_s};
 }
 
-/* Returns the schedule of an instance, or the schedules of all layers with their sums. */
-static json_t *schedules_json(const struct schedule_job *job) {
-  double sum_s[2] = {0}; /* by direction */
-  if (!job->model) return schedule_json(job, 0);
-  json_t *layers = json_array();
+/* Prints the schedule of an instance, or the schedules of all layers with their sums. */
+static void print_schedules_json(struct pz_call *call, const struct schedule_job *job) {
+  if (!job->model) {
+    const struct pz_solved_schedule solved = solved_schedule(job, 0);
+    pz_command_print_json(call, pz_record_json(&pz_solved_schedule_record, &solved));
+    return;
+  }
+  struct pz_solved_schedule *layers = pz_alloc(call, job->list.n, sizeof *layers);
+  struct pz_schedule_answer answer = {.model = job->model,
+                                      .chip = job->chip,
+                                      .cluster = job->cluster,
+                                      .passes = job->passes,
+                                      .layers = layers,
+                                      .n_layers = job->list.n,
+                                      .all_layers = !job->settings->layers};
+  if (!job->passes) answer.modes = pz_modes_names[job->options.modes];
+  if (job->options.modes == PZ_MODES_TWO)
+    answer.exclusive = pz_exclusive_names[job->options.exclusive];
   for (uint32_t i = 0; i < job->list.n; i++) {
     const struct pz_layer_schedule *schedule = schedule_at(job, i);
-    json_array_append_new(layers, schedule_json(job, i));
-    sum_s[schedule->direction] += schedule->makespan_s * (double)schedule->count;
+    layers[i] = solved_schedule(job, i);
+    answer.total_s[schedule->direction] += schedule->makespan_s * (double)schedule->count;
   }
-  json_t *root = json_pack("{s:s,s:s}", "model", job->model, "chip", job->chip);
-  if (job->passes) {
-    json_object_set_new(root, "cluster", job->cluster ? json_string(job->cluster) : json_null());
-    json_object_set_new(root, "plan", pz_scheduled_plan_json(job->passes));
-    json_object_set_new(root, "microbatches", json_integer((json_int_t)job->passes->microbatches));
-  } else {
-    json_object_set_new(root, "modes", json_string(pz_modes_names[job->options.modes]));
-  }
-  if (job->options.modes == PZ_MODES_TWO)
-    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[job->options.exclusive]));
-  json_object_set_new(root, "layers", layers);
-  if (!job->settings->layers)
-    json_object_set_new(
-        root, "totals",
-        json_pack("{s:f,s:f}", "forward_s", sum_s[PZ_FORWARD], "backward_s", sum_s[PZ_BACKWARD]));
-  return root;
+  pz_command_print_json(call, pz_record_json(&pz_schedule_answer_record, &answer));
 }
 
 static void print_instance(struct pz_call *call, const struct pz_layer_schedule *schedule) {
@@ -189,7 +189,7 @@ static void report_schedules(struct pz_call *call, const struct schedule_job *jo
   if (settings->common.verbose && !settings->common.quiet)
     pz_schedules_statistics(call, job->list.items, job->list.n, stderr);
   if (settings->common.json)
-    pz_command_print_json(call, schedules_json(job));
+    print_schedules_json(call, job);
   else if (job->model)
     print_schedules(call, job);
   else

@@ -206,6 +206,27 @@ struct pz_tune_answer {
 };
 extern const struct pz_record pz_tune_answer_record;
 
+/* ---- schedules ------------------------------------------------------------------------------ */
+
+/* A schedule with the time that the solver needed; NAN: not measured. */
+struct pz_solved_schedule {
+  const struct pz_layer_schedule *schedule;
+  double solving_s;
+};
+extern const struct pz_record pz_solved_schedule_record;
+
+/* The answer of `phaze schedule` for a model, or for a training plan (otherwise `passes` is NULL).
+ * total_s is indexed by enum pz_direction and written if all layers of the model are in the list. */
+struct pz_schedule_answer {
+  const char *model, *chip, *cluster, *modes, *exclusive;
+  const struct pz_plan_schedules *passes;
+  const struct pz_solved_schedule *layers;
+  uint32_t n_layers;
+  bool all_layers;
+  double total_s[2];
+};
+extern const struct pz_record pz_schedule_answer_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 

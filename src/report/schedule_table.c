@@ -1,4 +1,4 @@
-/* JSON, tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column
+/* Tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column
  * gets the width that the other columns leave; it is therefore built twice, first without bars
  * to measure the other columns. */
 #include "report/schedule_table.h"
@@ -9,13 +9,9 @@
 #include <string.h>
 
 #include "core/text.h"
-#include "plan/plan_fields.h"
 #include "report/table.h"
 
-static const char *const stop_names[] = {"proved", "steps", "time"};
 static const char *const direction_names[] = {"forward", "backward"};
-static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link",
-                                                        "hbm",    "glb",    "power"};
 
 const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]) {
   snprintf(buf, 256, schedule->layer ? "%s %s" : "%s",
@@ -38,59 +34,6 @@ const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]) {
 static int time_decimals(double most_us) {
   if (most_us < 1e5) return 2;
   return most_us < 1e6 ? 1 : 0;
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static bool has_counts(const struct pz_technique_count *count) {
-  return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
-}
-
-json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solving_s) {
-  json_t *root = json_object(), *operators = json_array(), *use = json_object();
-  json_t *statistics = json_object();
-  if (schedule->layer) {
-    json_object_set_new(root, "layer", json_string(schedule->layer));
-    json_object_set_new(root, "count", json_integer((json_int_t)schedule->count));
-    json_object_set_new(root, "direction", json_string(direction_names[schedule->direction]));
-  }
-  for (int resource = 0; resource < PZ_RESOURCES; resource++)
-    json_object_set_new(use, resource_keys[resource],
-                        schedule->limits[resource] ? json_real(schedule->use[resource])
-                                                   : json_null());
-  for (uint32_t i = 0; i < schedule->n_techniques; i++) {
-    const struct pz_technique_count *count = &schedule->techniques[i];
-    if (!has_counts(count)) continue;
-    json_object_set_new(statistics, count->name,
-                        json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)count->calls,
-                                  "steps", (json_int_t)count->steps, "prunes",
-                                  (json_int_t)count->prunes, "incumbents",
-                                  (json_int_t)count->incumbents, "bound_raised", count->raised));
-  }
-  for (uint32_t i = 0; i < schedule->n_operators; i++) {
-    const struct pz_scheduled_operator *op = &schedule->operators[i];
-    json_array_append_new(
-        operators, json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)op->id,
-                             "name", op->name, "class", pz_op_class_name(op->op_class), "mode",
-                             op->mode, "start", op->start_s, "end", op->end_s, "cores", "tensor",
-                             (json_int_t)op->tensor_held, "vector", (json_int_t)op->vector_held));
-  }
-  json_t *rest = json_pack(
-      "{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan", schedule->makespan_s,
-      "lower_bound", schedule->lower_bound_s, "gap",
-      pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s), "outcome",
-      schedule->optimal ? "optimal" : "feasible", "stop", stop_names[schedule->stop], "steps",
-      (json_int_t)schedule->steps, "seconds", solving_s >= 0 ? json_real(solving_s) : json_null(),
-      "serial", schedule->serial_s, "utilisation", use, "statistics", statistics, "ops", operators);
-  bool complete = json_object_update(root, rest) == 0;
-  json_decref(rest);
-  if (complete) return root;
-  json_decref(root);
-  return NULL;
-}
-
-json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules) {
-  return pz_plan_json(&schedules->plan);
 }
 
 /* ---- table ---------------------------------------------------------------------------------- */
@@ -175,6 +118,10 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 }
 
 /* ---- statistics ----------------------------------------------------------------------------- */
+
+static bool has_counts(const struct pz_technique_count *count) {
+  return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
+}
 
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out) {

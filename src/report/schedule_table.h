@@ -22,13 +22,6 @@ double pz_schedule_gap(double makespan, double lower_bound);
 /* Writes "optimal", "1.55%" or "<0.01%" into buf and returns buf. */
 const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]);
 
-/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit;
- * solving_s is the time of the solver, negative if it is unknown. */
-json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solving_s);
-
-/* Returns the plan in the format of predictions. */
-json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
-
 /* Prints a row in microseconds for each schedule; `total` adds the sums of both passes. */
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out);
