@@ -1,6 +1,7 @@
 /* phaze search: finds the best chip of a design space for given models, with their training
  * plans, and prints it with the proof (report/result_table.h). */
 #include "cli/study.h"
+#include "report/records.h"
 #include "report/result_table.h"
 
 struct settings {
@@ -29,18 +30,15 @@ static void search_and_print(struct pz_call *call, void *ctx) {
   const struct pz_result *result = pz_run_result(run->run);
   if (run->common->json) {
     const struct pz_run_times times = pz_run_times(run->run);
-    json_t *timing = json_object();
-    if (pz_run_reused(run->run)) {
-      json_object_set_new(timing, "reused", json_true());
-    } else {
-      json_object_set_new(timing, "bounds_s", json_real(times.bounds_s));
-      json_object_set_new(timing, "search_s", json_real(times.search_s));
-      json_object_set_new(timing, "result_s", json_real(times.result_s));
-      json_object_set_new(timing, "evaluations", json_integer((json_int_t)times.n_variants));
-    }
-    json_object_set_new(timing, "total_s", json_real(pz_clock_s() - run->start_s));
-    json_object_set_new(timing, "threads", json_integer(pz_run_threads(run->run)));
-    json_t *document = pz_result_document(call, result, pz_json_built(call, timing));
+    const struct pz_search_times timing = {.reused = pz_run_reused(run->run),
+                                           .bounds_s = times.bounds_s,
+                                           .search_s = times.search_s,
+                                           .result_s = times.result_s,
+                                           .evaluations = (int64_t)times.n_variants,
+                                           .total_s = pz_clock_s() - run->start_s,
+                                           .threads = pz_run_threads(run->run)};
+    json_t *timing_json = pz_record_json(&pz_search_times_record, &timing);
+    json_t *document = pz_result_document(call, result, pz_json_built(call, timing_json));
     pz_command_print_json(call, json_incref(document));
   } else {
     pz_result_table(call, result, stdout);

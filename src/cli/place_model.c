@@ -14,6 +14,7 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/plan_table.h"
+#include "report/records.h"
 #include "report/table.h"
 
 enum { MOST_SHOWN = 5 };
@@ -68,17 +69,6 @@ static const struct pz_partitions *find_partitions(struct pz_call *call,
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
-
-static json_t *partitions_json(const struct partition_job *job) {
-  const struct pz_partition *plans = job->found->plans;
-  json_t *others = json_array();
-  for (uint32_t i = 1; i < job->found->n_plans; i++)
-    json_array_append_new(others, pz_partition_json(&plans[i], false));
-  return json_pack("{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f}", "model", job->model, "chip",
-                   job->machine->chip.name, "devices", (json_int_t)job->settings->devices, "batch",
-                   (json_int_t)job->settings->batch, "hbm_bytes", job->hbm_bytes, "plan",
-                   pz_partition_json(&plans[0], true), "others", others, "seconds", job->seconds);
-}
 
 static void print_partitions(struct pz_call *call, const struct partition_job *job) {
   const struct pz_partition *plan = job->found->plans; /* the best plan, which the others follow */
@@ -136,8 +126,15 @@ void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings
     pz_must(call, pz_partition_trace(&job.found->plans[0], model, &trace, pz_call_error(call)));
     pz_command_save_text(call, settings->trace, trace);
   }
+  const struct pz_partition_answer answer = {.model = model,
+                                             .chip = job.machine->chip.name,
+                                             .devices = settings->devices,
+                                             .batch = settings->batch,
+                                             .hbm_bytes = job.hbm_bytes,
+                                             .seconds = job.seconds,
+                                             .found = job.found};
   if (json)
-    pz_command_print_json(call, partitions_json(&job));
+    pz_command_print_json(call, pz_record_json(&pz_partition_answer_record, &answer));
   else
     print_partitions(call, &job);
 }

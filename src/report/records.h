@@ -227,6 +227,26 @@ struct pz_schedule_answer {
 };
 extern const struct pz_record pz_schedule_answer_record;
 
+/* ---- searches ------------------------------------------------------------------------------- */
+
+/* The time of a search; if a finished run was loaded, `reused` is set and only the total counts. */
+struct pz_search_times {
+  bool reused;
+  double bounds_s, search_s, result_s, total_s;
+  int64_t evaluations;
+  uint32_t threads;
+};
+extern const struct pz_record pz_search_times_record;
+
+/* The answer of `phaze place` by the original system. */
+struct pz_partition_answer {
+  const char *model, *chip;
+  int64_t devices, batch;
+  double hbm_bytes, seconds;
+  const struct pz_partitions *found;
+};
+extern const struct pz_record pz_partition_answer_record;
+
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;
 
