@@ -1,5 +1,5 @@
-/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, the
- * constants of the cost breakdown, or the fields of their files.  phaze chip shows one chip with
+/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, or the
+ * constants of the cost breakdown.  phaze chip shows one chip with
  * its rates, its cost breakdown (area of its dies by block, power, production cost, edge) and
  * sources, or compares measured power.
  *
@@ -21,18 +21,16 @@
 struct settings {
   struct pz_common common;
   bool dies, constants, any_units;
-  int fields;
   const char *power;
 };
 
 #define AT(field) offsetof(struct settings, field)
-static const struct settings defaults = {.fields = -1};
+static const struct settings defaults;
 /* clang-format off */
 static const struct pz_option list_options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_FLAG_OPTION("dies", AT(dies), "Compare the bill of every chip with what is known of its dies"),
     PZ_FLAG_OPTION("constants", AT(constants), "Print the constants of the bill by node, and what programs reach on chips that nobody measured, with ranges and sources"),
-    PZ_CHOICE_OPTION("fields", AT(fields), pz_file_names, "Print the fields of a chip.json, cluster.json or space.json as a Markdown table"),
 };
 static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
@@ -276,57 +274,11 @@ static void print_presets(struct pz_call *call, bool as_json) {
   pz_table_print(clusters, 0, stdout);
 }
 
-/* ---- fields of files ------------------------------------------------------------------------ */
-
-static const char *field_text(const json_t *field, const char *key) {
-  const char *text = json_string_value(json_object_get(field, key));
-  return text ? text : "";
-}
-
-/* Prints the fields of a kind of file as a Markdown table, which doc/fields.md contains. */
-static void print_fields(struct pz_call *call, const char *file, bool as_json) {
-  static const char *const heads[] = {"| field",   "| unit",      "| accepted",
-                                      "| default", "| meaning |", NULL};
-  char *text = NULL;
-  json_t *field;
-  size_t i;
-  pz_must(call, pz_file_fields(file, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
-  json_t *root = pz_json_read(call, file, text, strlen(text));
-  if (as_json) {
-    pz_command_print_json(call, json_incref(root));
-    return;
-  }
-  struct pz_table *table = pz_table_with(call, heads);
-  for (int k = 0; heads[k]; k++) pz_table_cell(table, "%s", heads[k + 1] ? "|---" : "|---|");
-  json_array_foreach(json_object_get(root, "fields"), i, field) {
-    pz_table_cell(table, "| `%s`", field_text(field, "field"));
-    pz_table_cell(table, "| %s", field_text(field, "unit"));
-    pz_table_cell(table, "| %s", field_text(field, "accepted"));
-    /* The cell states the default, that the field is required, or the meaning of its absence. */
-    const json_t *value = json_object_get(field, "default");
-    if (json_is_number(value))
-      pz_table_cell(table, "| %.15g", json_number_value(value));
-    else if (json_is_boolean(value))
-      pz_table_cell(table, "| %s", json_is_true(value) ? "true" : "false");
-    else if (value)
-      pz_table_cell(table, "| \"\"");
-    else if (json_is_true(json_object_get(field, "required")))
-      pz_table_cell(table, "| required");
-    else
-      pz_table_cell(table, "| %s", field_text(field, "absent"));
-    pz_table_cell(table, "| %s |", field_text(field, "meaning"));
-  }
-  pz_table_print(table, 0, stdout);
-}
-
 static void list_chips(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;
   bool as_json = settings.common.json;
-  if (settings.fields >= 0)
-    print_fields(call, pz_file_names[settings.fields], as_json);
-  else if (settings.dies)
+  if (settings.dies)
     print_dies(call, as_json);
   else if (settings.constants)
     print_constants(call, as_json);
@@ -569,7 +521,7 @@ static void show_chip(struct pz_call *call, struct pz_invocation *invocation) {
 
 const struct pz_command pz_cmd_chips = {
     .name = "chips",
-    .synopsis = "[--dies | --constants | --fields FILE] [--json]",
+    .synopsis = "[--dies | --constants] [--json]",
     .summary = "List the built-in chips and clusters",
     .detail = "Columns: peak is the dense matrix rate, glb the global on-chip buffer, mm2 the\n"
               "area of all dies by the bill (see 'phaze chip'), watts the power by the data\n"
@@ -585,8 +537,7 @@ const struct pz_command pz_cmd_chips = {
               "  phaze chips\n"
               "  phaze chips --json\n"
               "  phaze chips --dies\n"
-              "  phaze chips --constants\n"
-              "  phaze chips --fields chip\n",
+              "  phaze chips --constants\n",
     .table = {list_options, sizeof list_options / sizeof *list_options},
     .defaults = &defaults,
     .body = list_chips,

@@ -108,7 +108,7 @@ const struct pz_command pz_cmd_spaces = {
               "out is as that chip has it, and lanes may be \"columns\". Chips are within limits:\n"
               "of 'phaze search', else the area of the base chip. With least_part chips with\n"
               "several tensor cores and several vector cores take at least that part of it.\n"
-              "'phaze chips --fields space' has every field.\n"
+              "'phaze fields space' has every field.\n"
               "\n"
               "Examples:\n"
               "  phaze spaces\n"

@@ -158,8 +158,8 @@ enum pz_exit pz_command_end(void);
 void pz_completion_print(FILE *out);
 
 extern const struct pz_command pz_cmd_chip, pz_cmd_chips, pz_cmd_compare, pz_cmd_estimate,
-    pz_cmd_explore, pz_cmd_graph, pz_cmd_models, pz_cmd_place, pz_cmd_report, pz_cmd_schedule,
-    pz_cmd_search, pz_cmd_spaces, pz_cmd_verify, pz_cmd_predict, pz_cmd_validate, pz_cmd_calibrate,
-    pz_cmd_tune, pz_cmd_diff, pz_cmd_rehearse;
+    pz_cmd_explore, pz_cmd_fields, pz_cmd_graph, pz_cmd_models, pz_cmd_place, pz_cmd_report,
+    pz_cmd_schedule, pz_cmd_search, pz_cmd_spaces, pz_cmd_verify, pz_cmd_predict, pz_cmd_validate,
+    pz_cmd_calibrate, pz_cmd_tune, pz_cmd_diff, pz_cmd_rehearse;
 
 #endif

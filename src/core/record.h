@@ -47,6 +47,7 @@ struct pz_record;
 struct pz_field_codec {
   json_t *(*write)(const void *value);
   void (*read)(struct pz_call *call, const json_t *json, void *value);
+  const char *type;               /* what it writes, for the schema: "number", "array of numbers" */
   const struct pz_record *record; /* of the objects that it writes, for the schema, or NULL */
 };
 
@@ -69,6 +70,10 @@ struct pz_record {
   const struct pz_field *fields;
   size_t n_fields, size;
 };
+
+/* Defines the codec NAME_codec of a field that is only written, by the function write_NAME. */
+#define PZ_CODEC(name, t, r)                                                                       \
+  static const struct pz_field_codec name##_codec = {.write = write_##name, .type = t, .record = r}
 
 /* Rows of a table of fields. */
 #define PZ_FIELD(s, f, t)                                                                          \

@@ -134,18 +134,22 @@ const char *pz_partition_stage_text(const struct pz_partition_stage *stage, char
   return buf;
 }
 
+#define PART(f, meaning) PZ_ROW(struct pz_step_parts, f, PZ_FIELD_REAL, "s", meaning)
 static const struct pz_field parts_fields[] = {
-    PZ_FIELD(struct pz_step_parts, compute_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_step_parts, collectives_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_step_parts, transfers_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_step_parts, bubble_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_step_parts, exchange_s, PZ_FIELD_REAL)};
+    PART(compute_s, "Operators"),
+    PART(collectives_s, "Tensor-parallel collectives"),
+    PART(transfers_s, "Transfers between stages"),
+    PART(bubble_s, "Pipeline bubble"),
+    PART(exchange_s, "All-reduce of gradients"),
+};
 static const struct pz_record parts_record = PZ_RECORD(parts_fields, struct pz_step_parts);
 
+#define LAYERS struct pz_partition_layers
 static const struct pz_field layers_fields[] = {
-    PZ_FIELD(struct pz_partition_layers, name, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_partition_layers, count, PZ_FIELD_COUNT)};
-static const struct pz_record layers_record = PZ_RECORD(layers_fields, struct pz_partition_layers);
+    PZ_ROW(LAYERS, name, PZ_FIELD_TEXT, NULL, "Layer"),
+    PZ_ROW(LAYERS, count, PZ_FIELD_COUNT, NULL, "Successive layers of this name"),
+};
+static const struct pz_record layers_record = PZ_RECORD(layers_fields, LAYERS);
 
 /* Returns the layers of a stage as a text for people, which is not read back. */
 static json_t *write_layers(const void *value) {
@@ -153,45 +157,56 @@ static json_t *write_layers(const void *value) {
   char text[256];
   return json_string(pz_partition_stage_text(stage, text, sizeof text));
 }
+PZ_CODEC(layers, "text", NULL);
 
-static const struct pz_field_codec layers_codec = {.write = write_layers};
-
+#define STAGE struct pz_partition_stage
+#define BYTES(f, meaning) PZ_ROW(STAGE, f, PZ_FIELD_REAL, "B", meaning)
+#define SECONDS(f, meaning) PZ_ROW(STAGE, f, PZ_FIELD_REAL, "s", meaning)
 static const struct pz_field stage_fields[] = {
-    {.key = "layers", .type = PZ_FIELD_CUSTOM, .offset = 0, .codec = &layers_codec},
-    PZ_FIELD_AS(struct pz_partition_stage, layer_count, PZ_FIELD_COUNT, "count"),
-    PZ_FIELD(struct pz_partition_stage, devices, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_partition_stage, load_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, memory_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, forward_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, backward_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, param_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, optimizer_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, activation_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition_stage, in_flight_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_MANY(struct pz_partition_stage, layers, PZ_FIELD_LIST, "layer_runs", &layers_record)};
-static const struct pz_record stage_record = PZ_RECORD(stage_fields, struct pz_partition_stage);
+    PZ_ROW_MADE("layers", &layers_codec, NULL, "Layers, for people"),
+    PZ_ROW_AS(STAGE, layer_count, PZ_FIELD_COUNT, "count", NULL, "Number of layers"),
+    PZ_ROW(STAGE, devices, PZ_FIELD_INT, NULL, "Devices of one replica of the stage"),
+    SECONDS(load_s, "Both passes of a microbatch"),
+    BYTES(memory_bytes, "Memory of a device"),
+    SECONDS(forward_s, "Forward pass of a microbatch"),
+    SECONDS(backward_s, "Backward pass of a microbatch"),
+    BYTES(param_bytes, "Weights of a device"),
+    BYTES(optimizer_bytes, "Gradients and optimizer state of a device"),
+    BYTES(activation_bytes, "Activations of the microbatch at hand"),
+    BYTES(in_flight_bytes, "Activations of the other microbatches in flight"),
+    PZ_ROW_MANY(STAGE, layers, n_layers, PZ_FIELD_LIST, "layer_runs", &layers_record,
+                "Layers in order"),
+};
+static const struct pz_record stage_record = PZ_RECORD(stage_fields, STAGE);
 
+#define PLAN struct pz_partition
+#define REAL(f, unit, meaning) PZ_ROW(PLAN, f, PZ_FIELD_REAL, unit, meaning)
+#define COUNT(f, key, t, meaning) PZ_ROW_AS(PLAN, f, t, key, NULL, meaning)
 static const struct pz_field plan_fields[] = {
-    PZ_FIELD(struct pz_partition, step_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition, lower_bound_s, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_partition, tp, PZ_FIELD_INT, "tensor_parallel"),
-    PZ_FIELD_AS(struct pz_partition, dp, PZ_FIELD_INT, "data_parallel"),
-    PZ_FIELD_AS(struct pz_partition, mbs, PZ_FIELD_INT, "microbatch"),
-    PZ_FIELD(struct pz_partition, recompute, PZ_FIELD_BOOL),
-    PZ_FIELD(struct pz_partition, samples_per_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition, tokens_per_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition, flop_utilisation, PZ_FIELD_REAL),
-    PZ_FIELD_IN(struct pz_partition, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-    PZ_FIELD(struct pz_partition, worst_schedule_gap, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_partition, n_open_schedules, PZ_FIELD_COUNT, "open_schedules"),
-    PZ_FIELD(struct pz_partition, devices_used, PZ_FIELD_INT),
-    PZ_FIELD_AS(struct pz_partition, pp, PZ_FIELD_COUNT, "n_stages"),
-    PZ_FIELD_AS(struct pz_partition, batch, PZ_FIELD_INT, "batch_samples"),
-    PZ_FIELD_AS(struct pz_partition, seq, PZ_FIELD_INT, "seq_tokens"),
-    PZ_FIELD(struct pz_partition, microbatches, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_partition, slowest_stage_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition, hbm_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_MANY_AS(struct pz_partition, stages, pp, PZ_FIELD_LIST, "stages", &stage_record)};
+    REAL(step_s, "s", "Time of a training step"),
+    REAL(lower_bound_s, "s", "Proven lower bound of the step"),
+    COUNT(tp, "tensor_parallel", PZ_FIELD_INT, "Tensor-parallel degree"),
+    COUNT(dp, "data_parallel", PZ_FIELD_INT, "Replicas"),
+    COUNT(mbs, "microbatch", PZ_FIELD_INT, "Samples of a microbatch"),
+    COUNT(recompute, "recompute", PZ_FIELD_BOOL, "Activations are recomputed"),
+    REAL(samples_per_s, "1/s", "Samples per second"),
+    REAL(tokens_per_s, "1/s", "Tokens per second"),
+    REAL(flop_utilisation, "ratio", "Share of the peak FLOP/s of the devices used"),
+    PZ_ROW_IN(PLAN, parts, PZ_FIELD_STRUCT, "parts", &parts_record,
+              "Parts of the step, which add up to step_s"),
+    REAL(worst_schedule_gap, "ratio", "Largest gap of a layer's schedule"),
+    COUNT(n_open_schedules, "open_schedules", PZ_FIELD_COUNT,
+          "Layer schedules that are not proven optimal"),
+    COUNT(devices_used, "devices_used", PZ_FIELD_INT, "Devices that the plan uses"),
+    COUNT(pp, "n_stages", PZ_FIELD_COUNT, "Pipeline stages"),
+    COUNT(batch, "batch_samples", PZ_FIELD_INT, "Samples of a step"),
+    COUNT(seq, "seq_tokens", PZ_FIELD_INT, "Tokens of a sample"),
+    COUNT(microbatches, "microbatches", PZ_FIELD_INT, "Microbatches of each replica in a step"),
+    REAL(slowest_stage_s, "s", "Time of the slowest stage for a microbatch"),
+    REAL(hbm_bytes, "B", "Memory of a device"),
+    PZ_ROW_MANY(PLAN, stages, pp, PZ_FIELD_LIST, "stages", &stage_record, "Stages of the pipeline",
+                .omitted = PZ_OMITTED_IF_NULL),
+};
 const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_partition);
 
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */

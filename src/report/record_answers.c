@@ -4,9 +4,6 @@
 
 #include "plan/plan_fields.h"
 
-#define CODEC(name, r)                                                                             \
-  static const struct pz_field_codec name##_codec = {.write = write_##name, .record = r}
-
 /* ---- questions ------------------------------------------------------------------------------ */
 
 /* Rows for the member `asked` of an answer: first what it is about, at the end the files. */
@@ -29,7 +26,7 @@ static json_t *write_warnings(const void *member) {
   if (*warning) json_array_append_new(list, json_string(warning));
   return list;
 }
-CODEC(warnings, NULL);
+PZ_CODEC(warnings, "array of texts", NULL);
 
 /* An object behind a pointer among the fields of the answer. */
 #define ROW_FLAT(S, pointer, r)                                                                    \
@@ -47,7 +44,7 @@ CODEC(warnings, NULL);
 static const struct pz_field change_fields[] = {
     PZ_ROW(CHANGE, options, PZ_FIELD_TEXT, NULL, "Options to change"),
     PZ_ROW_AS(CHANGE, p.step_s, PZ_FIELD_REAL, "step_s", "s", "Step after the change"),
-    PZ_ROW_AS(CHANGE, p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "bytes", "Peak memory after it"),
+    PZ_ROW_AS(CHANGE, p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "B", "Peak memory after it"),
 };
 static const struct pz_record change_record = PZ_RECORD(change_fields, CHANGE);
 
@@ -77,7 +74,7 @@ static json_t *write_explained_fields(const void *value) {
   const EXPLANATION *explanation = value;
   return origins(explanation->fields, explanation->n_fields);
 }
-CODEC(explained_fields, NULL);
+PZ_CODEC(explained_fields, "object, plan field to text", NULL);
 static const struct pz_field explanation_fields[] = {
     PZ_ROW_MADE("from", &explained_fields_codec, NULL, "Where each field of the plan comes from"),
     PZ_ROW(EXPLANATION, raised_by, PZ_FIELD_REAL, "ratio", "By how much constants were raised"),
@@ -112,7 +109,7 @@ static json_t *write_gain(const void *value) {
   const DIFF *diff = ((const COMPARED *)value)->diff;
   return json_real(1 - diff->b.p.step_s / diff->a.p.step_s);
 }
-CODEC(gain, NULL);
+PZ_CODEC(gain, "number", NULL);
 static const struct pz_field compared_fields[] = {
     PZ_ROW(COMPARED, file, PZ_FIELD_TEXT, NULL, "File of the user's plan"),
     PZ_ROW_VIA(COMPARED, diff, DIFF, changes, PZ_FIELD_TEXT, "changes", NULL,
@@ -160,9 +157,9 @@ static json_t *write_scaled_proof(const void *value) {
 static json_t *write_scaled_stopped(const void *value) {
   return ((const SCALED *)value)->row->plans->stopped ? json_true() : json_null();
 }
-CODEC(scaled_fits, NULL);
-CODEC(scaled_proof, &pz_plan_certificate_record);
-CODEC(scaled_stopped, NULL);
+PZ_CODEC(scaled_fits, "true or false", NULL);
+PZ_CODEC(scaled_proof, "object", &pz_plan_certificate_record);
+PZ_CODEC(scaled_stopped, "true or false", NULL);
 
 /* What is known if a plan fits. */
 static json_t *write_scaled_rate(const void *value) {
@@ -173,8 +170,8 @@ static json_t *write_scaled_plan(const void *value) {
   const struct pz_found_plan found = {.run = ((const SCALED *)value)->run};
   return pz_record_json(&pz_found_plan_record, &found);
 }
-CODEC(scaled_rate, NULL);
-CODEC(scaled_plan, &pz_found_plan_record);
+PZ_CODEC(scaled_rate, "number", NULL);
+PZ_CODEC(scaled_plan, "object", &pz_found_plan_record);
 
 #define OF_ROW(f, t, unit, ...)                                                                    \
   PZ_ROW_VIA(SCALED, row, struct pz_scaling_row, f, t, #f, unit, __VA_ARGS__)
@@ -199,7 +196,7 @@ static const struct pz_record fitting_record = PZ_RECORD(fitting_fields, SCALED)
 static json_t *write_fitting(const void *value) {
   return ((const SCALED *)value)->run ? pz_record_json(&fitting_record, value) : json_object();
 }
-CODEC(fitting, &fitting_record);
+PZ_CODEC(fitting, "object", &fitting_record);
 
 static const struct pz_field scaled_fields[] = {
     OF_ROW(devices, PZ_FIELD_INT, NULL, "Number of devices"),
@@ -216,7 +213,7 @@ static const struct pz_record scaled_record = PZ_RECORD(scaled_fields, SCALED);
 static json_t *write_scaling(const void *value) {
   return json_string(((const SCALING *)value)->weak ? "weak" : "strong");
 }
-CODEC(scaling, NULL);
+PZ_CODEC(scaling, "text", NULL);
 static const struct pz_field scaling_fields[] = {
     ASKED_NAMES(SCALING, asked),
     PZ_ROW_MADE("scaling", &scaling_codec, NULL, "weak (batch per device) or strong (one batch)"),
@@ -239,14 +236,14 @@ static const struct pz_record difference_record = PZ_RECORD(difference_fields, D
 static json_t *write_step_fits(const void *value) {
   return json_boolean(pz_prediction_fits(&((const STEP *)value)->p));
 }
-CODEC(step_fits, NULL);
+PZ_CODEC(step_fits, "true or false", NULL);
 static const struct pz_field path_fields[] = {
     PZ_ROW(STEP, change, PZ_FIELD_TEXT, NULL, "Change of the plan"),
     PZ_ROW(STEP, fields, PZ_FIELD_COUNT, NULL, "Fields that change together"),
     PZ_ROW_AS(STEP, p.step_s, PZ_FIELD_REAL, "step_s", "s", "Step after the change"),
     PZ_ROW_AS(STEP, step_s, PZ_FIELD_REAL, "difference_s", "s", "What the change adds to the step"),
-    PZ_ROW_AS(STEP, p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "bytes", "Peak memory after it"),
-    PZ_ROW_AS(STEP, peak_bytes, PZ_FIELD_REAL, "difference_bytes", "bytes",
+    PZ_ROW_AS(STEP, p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "B", "Peak memory after it"),
+    PZ_ROW_AS(STEP, peak_bytes, PZ_FIELD_REAL, "difference_bytes", "B",
               "What the change adds to the peak memory"),
     PZ_ROW_MADE("fits", &step_fits_codec, NULL, "The plan after the change fits in memory"),
 };
@@ -297,10 +294,10 @@ static json_t *write_compared_memory(const void *value) {
                                        pz_memory_part(&diff->b.p.peak, part)));
   return object;
 }
-CODEC(compared_step, &value_record);
-CODEC(compared_peak, &value_record);
-CODEC(compared_parts, &value_record);
-CODEC(compared_memory, &value_record);
+PZ_CODEC(compared_step, "object", &value_record);
+PZ_CODEC(compared_peak, "object", &value_record);
+PZ_CODEC(compared_parts, "object, part to object", &value_record);
+PZ_CODEC(compared_memory, "object, part to object", &value_record);
 
 /* One of the two runs: what it is about, and its prediction. */
 struct diff_run {
@@ -322,8 +319,8 @@ static json_t *write_run_b(const void *value) {
   const struct diff_run run = {both->b, &both->diff->b};
   return pz_record_json(&diff_run_record, &run);
 }
-CODEC(run_a, &diff_run_record);
-CODEC(run_b, &diff_run_record);
+PZ_CODEC(run_a, "object", &diff_run_record);
+PZ_CODEC(run_b, "object", &diff_run_record);
 
 #define OF_DIFF(f, t, unit, ...) PZ_ROW_VIA(BOTH, diff, DIFF, f, t, #f, unit, __VA_ARGS__)
 static const struct pz_field diff_fields[] = {
@@ -335,8 +332,8 @@ static const struct pz_field diff_fields[] = {
             .count_offset = offsetof(DIFF, n_fields)),
     PZ_ROW_MADE("step_s", &compared_step_codec, "s", "Time of a training step"),
     PZ_ROW_MADE("parts", &compared_parts_codec, "s", "Parts of the step"),
-    PZ_ROW_MADE("peak_bytes", &compared_peak_codec, "bytes", "Peak memory"),
-    PZ_ROW_MADE("memory", &compared_memory_codec, "bytes", "Peak memory by use"),
+    PZ_ROW_MADE("peak_bytes", &compared_peak_codec, "B", "Peak memory"),
+    PZ_ROW_MADE("memory", &compared_memory_codec, "B", "Peak memory by use"),
     OF_DIFF(path, PZ_FIELD_LIST, NULL, "Changes on the way from A to B", .record = &path_record,
             .count_offset = offsetof(DIFF, n_path)),
 };
@@ -352,8 +349,8 @@ static json_t *write_changed_field(const void *value) {
 static json_t *write_document(const void *member) {
   return json_incref((json_t *)(uintptr_t) * (const json_t *const *)member);
 }
-CODEC(changed_field, NULL);
-CODEC(document, NULL);
+PZ_CODEC(changed_field, "text or null", NULL);
+PZ_CODEC(document, "object, plan file", NULL);
 
 #define OF_CHANGE(f, t, key, unit, ...)                                                            \
   PZ_ROW_VIA(TUNED, change, CHANGE, f, t, key, unit, __VA_ARGS__)
@@ -367,10 +364,10 @@ static const struct pz_field tuned_fields[] = {
     OF_CHANGE(p.mfu, PZ_FIELD_REAL, "mfu", "ratio", "Model FLOP utilisation"),
     OF_CHANGE(p.mfu_conventional, PZ_FIELD_REAL, "mfu_conventional", "ratio",
               "MFU as papers print it"),
-    OF_CHANGE(p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "bytes", "Peak memory"),
+    OF_CHANGE(p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "B", "Peak memory"),
     PZ_ROW_BY(TUNED, plan, "plan", &document_codec, "The run with the change, as a plan file"),
 };
-static const struct pz_record tuned_record = PZ_RECORD(tuned_fields, TUNED);
+const struct pz_record pz_tuned_change_record = PZ_RECORD(tuned_fields, TUNED);
 
 #define TUNE struct pz_tune_answer
 struct measured_step {
@@ -392,8 +389,8 @@ static json_t *write_run_origins(const void *value) {
   const struct pz_plan_tuning *tuning = ((const TUNE *)value)->tuning;
   return origins(tuning->fields, tuning->n_fields);
 }
-CODEC(measured, &measured_record);
-CODEC(run_origins, NULL);
+PZ_CODEC(measured, "object or null", &measured_record);
+PZ_CODEC(run_origins, "object, plan field to text", NULL);
 
 #define OF_TUNING(f, t, key, ...)                                                                  \
   PZ_ROW_VIA(TUNE, tuning, struct pz_plan_tuning, f, t, key, NULL, __VA_ARGS__)
@@ -408,15 +405,15 @@ static const struct pz_field tune_fields[] = {
     OF_TUNING(own, PZ_FIELD_STRUCT, "prediction", "Prediction of the run",
               .record = &pz_training_run_record),
     PZ_ROW_MADE("measured", &measured_codec, NULL, "The measured step; null: not measured"),
-    PZ_ROW_IN(TUNE, best, PZ_FIELD_OPTIONAL, "best", &tuned_record,
+    PZ_ROW_IN(TUNE, best, PZ_FIELD_OPTIONAL, "best", &pz_tuned_change_record,
               "The best plan for the same devices and batch; null: none fits"),
-    PZ_ROW_IN(TUNE, overlapped, PZ_FIELD_OPTIONAL, "overlapped", &tuned_record,
+    PZ_ROW_IN(TUNE, overlapped, PZ_FIELD_OPTIONAL, "overlapped", &pz_tuned_change_record,
               "The best plan with every overlap turned on; null: the run has them"),
     OF_TUNING(certificate, PZ_FIELD_STRUCT, "certificate", "Proof that the plan is the best",
               .record = &pz_short_certificate_record),
     OF_TUNING(stopped, PZ_FIELD_BOOL, "stopped", "The search ended early",
               .omitted = PZ_OMITTED_IF_EMPTY),
-    PZ_ROW_MANY(TUNE, changes, n_changes, PZ_FIELD_LIST, "changes", &tuned_record,
+    PZ_ROW_MANY(TUNE, changes, n_changes, PZ_FIELD_LIST, "changes", &pz_tuned_change_record,
                 "Single changes that save most"),
 };
 const struct pz_record pz_tune_answer_record = PZ_RECORD(tune_fields, TUNE);

@@ -8,10 +8,11 @@ static json_t *write_chip(const void *member) {
   const struct pz_chip *chip = *(const struct pz_chip *const *)member;
   return chip ? pz_chip_json(chip) : json_null();
 }
-const struct pz_field_codec pz_chip_codec = {.write = write_chip};
+const struct pz_field_codec pz_chip_codec = {.write = write_chip, .type = "object, chip.json"};
 
 static json_t *write_cluster(const void *member) { return pz_cluster_json(member); }
-const struct pz_field_codec pz_cluster_codec = {.write = write_cluster};
+const struct pz_field_codec pz_cluster_codec = {.write = write_cluster,
+                                                .type = "object, cluster.json"};
 
 /* ---- a chip fitted to operators ------------------------------------------------------------- */
 
@@ -108,7 +109,7 @@ static json_t *write_held_errors(const void *value) {
   const CORRECTION *fit = value;
   return fit->n_held ? pz_record_json(&held_error_record, &fit->held_errors) : json_null();
 }
-static const struct pz_field_codec held_errors_codec = {.write = write_held_errors};
+PZ_CODEC(held_errors, "object", NULL);
 
 static const struct pz_field correction_fields[] = {
     PZ_ROW_MANY(CORRECTION, factors, n_factors, PZ_FIELD_LIST, "factors", &pz_step_factor_record,
@@ -142,10 +143,10 @@ static const struct pz_field level_fields[] = {
                "Name of the level"),
     FITTED(rows, PZ_FIELD_COUNT, "rows", NULL, "Measured rows whose outermost level this is"),
     PZ_ROW_VIA(LEVEL, level, struct pz_level, bytes_per_s, PZ_FIELD_REAL, "data_sheet_bytes_per_s",
-               "bytes/s", "Rate of a device by the data sheet, in one direction"),
-    FITTED(before_bytes_per_s, PZ_FIELD_REAL, "before_bytes_per_s", "bytes/s",
+               "B/s", "Rate of a device by the data sheet, in one direction"),
+    FITTED(before_bytes_per_s, PZ_FIELD_REAL, "before_bytes_per_s", "B/s",
            "Rate that large messages reached before the fit"),
-    FITTED(after_bytes_per_s, PZ_FIELD_REAL, "after_bytes_per_s", "bytes/s",
+    FITTED(after_bytes_per_s, PZ_FIELD_REAL, "after_bytes_per_s", "B/s",
            "Rate that large messages reach after the fit"),
     FITTED(before_s, PZ_FIELD_REAL, "before_s", "s",
            "Start of a collective (innermost level) or latency of a message before the fit"),
@@ -162,7 +163,7 @@ static json_t *write_levels(const void *value) {
   }
   return list;
 }
-static const struct pz_field_codec levels_codec = {.write = write_levels, .record = &level_record};
+PZ_CODEC(levels, "array of objects", &level_record);
 
 #define TEST struct pz_network_error
 #define BY_SIZE .length = PZ_NETWORK_SIZES

@@ -85,8 +85,8 @@ const struct pz_record pz_silicon_constants_record = PZ_RECORD(constants_fields,
 static const struct pz_field rate_fields[] = {
     PZ_ROW(RATES, tensor_flop_per_s, PZ_FIELD_REAL, "FLOP/s", "Peak of the tensor cores, 16 bit"),
     PZ_ROW(RATES, vector_op_per_s, PZ_FIELD_REAL, "op/s", "Peak of the vector cores"),
-    PZ_ROW(RATES, hbm_bytes_per_s, PZ_FIELD_REAL, "bytes/s", "Rate of all HBM stacks"),
-    PZ_ROW(RATES, hbm_bytes, PZ_FIELD_INT, "bytes", "Capacity of all HBM stacks"),
+    PZ_ROW(RATES, hbm_bytes_per_s, PZ_FIELD_REAL, "B/s", "Rate of all HBM stacks"),
+    PZ_ROW(RATES, hbm_bytes, PZ_FIELD_INT, "B", "Capacity of all HBM stacks"),
     PZ_ROW(RATES, peak_watts, PZ_FIELD_REAL, "W", "Peak power, which a search limits"),
 };
 const struct pz_record pz_chip_rates_record = PZ_RECORD(rate_fields, RATES);

@@ -24,9 +24,9 @@ static const struct pz_field seconds_fields[] = {
 static const struct pz_record seconds_record = PZ_RECORD(seconds_fields, MAPPED);
 
 static const struct pz_field bytes_fields[] = {
-    OF_MAPPING(local_bytes, PZ_FIELD_REAL, "local", "bytes", "Buffers of the cores"),
-    OF_MAPPING(glb_bytes, PZ_FIELD_REAL, "glb", "bytes", "Global buffer"),
-    OF_MAPPING(hbm_bytes, PZ_FIELD_REAL, "hbm", "bytes", "HBM"),
+    OF_MAPPING(local_bytes, PZ_FIELD_REAL, "local", "B", "Buffers of the cores"),
+    OF_MAPPING(glb_bytes, PZ_FIELD_REAL, "glb", "B", "Global buffer"),
+    OF_MAPPING(hbm_bytes, PZ_FIELD_REAL, "hbm", "B", "HBM"),
 };
 static const struct pz_record bytes_record = PZ_RECORD(bytes_fields, MAPPED);
 
@@ -69,7 +69,7 @@ static const struct pz_field operator_fields[] = {
     PZ_ROW(OPERATOR, name, PZ_FIELD_TEXT, NULL, "Operator"),
     PZ_ROW_AS(OPERATOR, op_class, PZ_FIELD_TEXT, "class", NULL, "Units that run it"),
     PZ_ROW(OPERATOR, flop, PZ_FIELD_INT, "FLOP", "Floating-point operations"),
-    PZ_ROW(OPERATOR, bytes, PZ_FIELD_INT, "bytes", "Inputs and outputs, each once"),
+    PZ_ROW(OPERATOR, bytes, PZ_FIELD_INT, "B", "Inputs and outputs, each once"),
     PZ_ROW(OPERATOR, latency_s, PZ_FIELD_REAL, "s", "Latency"),
     PZ_ROW(OPERATOR, energy_j, PZ_FIELD_REAL, "J", "Energy, with static power"),
     PZ_ROW(OPERATOR, bound, PZ_FIELD_TEXT, NULL, "Resource that limits it; none: it moves no data"),

@@ -11,9 +11,9 @@
   };                                                                                               \
   static const struct pz_record name##_record = PZ_RECORD(name##_fields, RANK)
 MEASURE(compute, PZ_REHEARSAL_COMPUTE, "s");
-MEASURE(between, PZ_REHEARSAL_STATIC, "bytes");
-MEASURE(peak, PZ_REHEARSAL_PEAK, "bytes");
-MEASURE(reserved, PZ_REHEARSAL_RESERVED, "bytes");
+MEASURE(between, PZ_REHEARSAL_STATIC, "B");
+MEASURE(peak, PZ_REHEARSAL_PEAK, "B");
+MEASURE(reserved, PZ_REHEARSAL_RESERVED, "B");
 
 static const char *const statuses[] = {"ok", "oom", "failed", NULL}; /* pz_rank_status_names */
 
@@ -28,9 +28,9 @@ static const struct pz_field rank_fields[] = {
     PZ_ROW_PART("reserved_bytes", &reserved_record, "Memory that the allocator reserved"),
     PZ_ROW(RANK, corrected_s, PZ_FIELD_REAL_KNOWN, "s",
            "Compute by the corrected chip; null: not measured"),
-    PZ_ROW(RANK, needed_bytes, PZ_FIELD_REAL_KNOWN, "bytes",
+    PZ_ROW(RANK, needed_bytes, PZ_FIELD_REAL_KNOWN, "B",
            "Reserved memory of the whole plan, by the measurement; null: not known"),
-    PZ_ROW(RANK, usable_bytes, PZ_FIELD_REAL, "bytes", "Memory that the allocator can reserve"),
+    PZ_ROW(RANK, usable_bytes, PZ_FIELD_REAL, "B", "Memory that the allocator can reserve"),
     PZ_ROW(RANK, left_out, PZ_FIELD_TEXT, NULL, "What the rehearsal left out"),
     PZ_ROW(RANK, message, PZ_FIELD_TEXT, NULL, "What the rehearsal reported"),
 };
@@ -41,13 +41,13 @@ static json_t *write_corrected_step(const void *value) {
   const struct pz_rehearsal *found = ((const struct pz_rehearsal_answer *)value)->found;
   return found->chip ? json_real(found->corrected.step_s) : json_null();
 }
-static const struct pz_field_codec corrected_step_codec = {.write = write_corrected_step};
+PZ_CODEC(corrected_step, "number or null", NULL);
 
 static json_t *write_corrected_chip(const void *value) {
   const struct pz_rehearsal *found = ((const struct pz_rehearsal_answer *)value)->found;
   return pz_chip_codec.write(&found->chip);
 }
-static const struct pz_field_codec corrected_chip_codec = {.write = write_corrected_chip};
+PZ_CODEC(corrected_chip, "object, chip.json", NULL);
 
 #define ANSWER struct pz_rehearsal_answer
 #define FOUND(f, t, key, unit, ...)                                                                \
@@ -65,7 +65,7 @@ static const struct pz_field answer_fields[] = {
     FOUND_MANY(ranks, PZ_FIELD_LIST, &rank_record, "Rehearsed ranks"),
     FOUND(fits, PZ_FIELD_BOOL, "fits", NULL, "The measured ranks fit in memory"),
     FOUND(complete, PZ_FIELD_BOOL, "complete", NULL, "All ranks that decide were measured"),
-    FOUND(spare_bytes, PZ_FIELD_REAL, "spare_bytes", "bytes",
+    FOUND(spare_bytes, PZ_FIELD_REAL, "spare_bytes", "B",
           "Free memory of the fullest rank; below 0: missing memory"),
     FOUND(p.step_s, PZ_FIELD_REAL, "step_s", "s", "Predicted step with network and pipeline"),
     PZ_ROW_MADE("corrected_step_s", &corrected_step_codec, "s",

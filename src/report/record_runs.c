@@ -39,15 +39,15 @@ static json_t *write_reason(const void *value) {
   const RUN *row = value;
   return row->predicted ? json_null() : pz_record_text(row->reason);
 }
-static const struct pz_field_codec step_codec = {.write = write_step};
-static const struct pz_field_codec peak_codec = {.write = write_peak};
-static const struct pz_field_codec fits_codec = {.write = write_fits};
-static const struct pz_field_codec reason_codec = {.write = write_reason};
+PZ_CODEC(step, "number or null", NULL);
+PZ_CODEC(peak, "number or null", NULL);
+PZ_CODEC(fits, "true or false or null", NULL);
+PZ_CODEC(reason, "text or null", NULL);
 
 static const struct pz_field run_fields[] = {
     PZ_ROW(RUN, id, PZ_FIELD_TEXT, NULL, "Row of the table"),
     PZ_ROW_MADE("step_s", &step_codec, "s", "Predicted time of a step; null: not predicted"),
-    PZ_ROW_MADE("peak_bytes", &peak_codec, "bytes", "Predicted peak memory of a device"),
+    PZ_ROW_MADE("peak_bytes", &peak_codec, "B", "Predicted peak memory of a device"),
     PZ_ROW_MADE("fits", &fits_codec, NULL, "The plan fits in memory"),
     PZ_ROW_MADE("reason", &reason_codec, NULL, "Why the row was not predicted; null: it was"),
 };

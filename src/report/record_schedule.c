@@ -5,9 +5,6 @@
 #include "plan/plan_fields.h"
 #include "report/schedule_table.h"
 
-#define CODEC(name, r)                                                                             \
-  static const struct pz_field_codec name##_codec = {.write = write_##name, .record = r}
-
 static const char *const stop_names[] = {"proved", "steps", "time", NULL};
 static const char *const direction_names[] = {"forward", "backward", NULL};
 
@@ -17,7 +14,7 @@ static const char *const direction_names[] = {"forward", "backward", NULL};
 static json_t *write_class(const void *member) {
   return json_string(pz_op_class_name(*(const enum pz_op_class *)member));
 }
-CODEC(class, NULL);
+PZ_CODEC(class, "text", NULL);
 static const struct pz_field core_fields[] = {
     PZ_ROW_AS(OPERATOR, tensor_held, PZ_FIELD_INT, "tensor", NULL, "Tensor cores"),
     PZ_ROW_AS(OPERATOR, vector_held, PZ_FIELD_INT, "vector", NULL, "Vector cores"),
@@ -63,7 +60,7 @@ static json_t *write_layer(const void *member) {
   const SCHEDULE *schedule = member;
   return schedule->layer ? pz_record_json(&layer_record, schedule) : json_object();
 }
-CODEC(layer, &layer_record);
+PZ_CODEC(layer, "object", &layer_record);
 
 static json_t *write_gap(const void *member) {
   const SCHEDULE *schedule = member;
@@ -94,10 +91,10 @@ static json_t *write_statistics(const void *member) {
   }
   return object;
 }
-CODEC(gap, NULL);
-CODEC(outcome, NULL);
-CODEC(use, NULL);
-CODEC(statistics, &technique_record);
+PZ_CODEC(gap, "number", NULL);
+PZ_CODEC(outcome, "text", NULL);
+PZ_CODEC(use, "object, resource to number", NULL);
+PZ_CODEC(statistics, "object, technique to object", &technique_record);
 
 #define OF_SCHEDULE(f, t, key, unit, ...)                                                          \
   PZ_ROW_VIA(SOLVED, schedule, SCHEDULE, f, t, key, unit, __VA_ARGS__)
@@ -135,7 +132,7 @@ const struct pz_record pz_solved_schedule_record = PZ_RECORD(solved_fields, SOLV
 
 #define ANSWER struct pz_schedule_answer
 static json_t *write_plan(const void *member) { return pz_plan_json(member); }
-CODEC(plan, NULL);
+PZ_CODEC(plan, "object, plan", NULL);
 
 /* What a training plan adds: its network, its fields and the number of microbatches. */
 static const struct pz_field plan_fields[] = {
@@ -149,7 +146,7 @@ static const struct pz_record plan_record = PZ_RECORD(plan_fields, ANSWER);
 static json_t *write_of_plan(const void *value) {
   return ((const ANSWER *)value)->passes ? pz_record_json(&plan_record, value) : json_object();
 }
-CODEC(of_plan, &plan_record);
+PZ_CODEC(of_plan, "object", &plan_record);
 
 static const struct pz_field total_fields[] = {
     PZ_ROW_AS(ANSWER, total_s[PZ_FORWARD], PZ_FIELD_REAL, "forward_s", "s", "Forward passes"),
@@ -159,7 +156,7 @@ static const struct pz_record total_record = PZ_RECORD(total_fields, ANSWER);
 static json_t *write_totals(const void *value) {
   return ((const ANSWER *)value)->all_layers ? pz_record_json(&total_record, value) : json_null();
 }
-CODEC(totals, &total_record);
+PZ_CODEC(totals, "object", &total_record);
 
 static const struct pz_field answer_fields[] = {
     PZ_ROW(ANSWER, model, PZ_FIELD_TEXT, NULL, "Model"),

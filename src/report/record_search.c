@@ -19,8 +19,7 @@ static const struct pz_record searched_record = PZ_RECORD(searched_fields, TIMES
 static json_t *write_searched(const void *value) {
   return ((const TIMES *)value)->reused ? json_object() : pz_record_json(&searched_record, value);
 }
-static const struct pz_field_codec searched_codec = {.write = write_searched,
-                                                     .record = &searched_record};
+PZ_CODEC(searched, "object", &searched_record);
 static const struct pz_field times_fields[] = {
     PZ_ROW(TIMES, reused, PZ_FIELD_BOOL, NULL, "A finished run was loaded; nothing was searched",
            .omitted = PZ_OMITTED_IF_EMPTY),
@@ -43,17 +42,15 @@ static json_t *write_others(const void *value) {
     json_array_append_new(list, pz_partition_json(&found->plans[i], false));
   return list;
 }
-static const struct pz_field_codec best_codec = {.write = write_best,
-                                                 .record = &pz_partition_record};
-static const struct pz_field_codec others_codec = {.write = write_others,
-                                                   .record = &pz_partition_record};
+PZ_CODEC(best, "object", &pz_partition_record);
+PZ_CODEC(others, "array of objects", &pz_partition_record);
 
 static const struct pz_field answer_fields[] = {
     PZ_ROW(ANSWER, model, PZ_FIELD_TEXT, NULL, "Model"),
     PZ_ROW(ANSWER, chip, PZ_FIELD_TEXT, NULL, "Chip"),
     PZ_ROW(ANSWER, devices, PZ_FIELD_INT, NULL, "Devices of the question"),
     PZ_ROW(ANSWER, batch, PZ_FIELD_INT, NULL, "Samples of a step"),
-    PZ_ROW(ANSWER, hbm_bytes, PZ_FIELD_REAL, "bytes", "Memory of a device"),
+    PZ_ROW(ANSWER, hbm_bytes, PZ_FIELD_REAL, "B", "Memory of a device"),
     PZ_ROW_MADE("plan", &best_codec, NULL, "The best plan"),
     PZ_ROW_MADE("others", &others_codec, NULL, "The next best plans, without their stages"),
     PZ_ROW(ANSWER, seconds, PZ_FIELD_REAL, "s", "Time of the search"),

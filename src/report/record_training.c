@@ -12,7 +12,7 @@
 /* ---- a prediction --------------------------------------------------------------------------- */
 
 #define MEMORY struct pz_training_memory
-#define BYTES(f, meaning) PZ_ROW(MEMORY, f, PZ_FIELD_REAL, "bytes", meaning)
+#define BYTES(f, meaning) PZ_ROW(MEMORY, f, PZ_FIELD_REAL, "B", meaning)
 static const struct pz_field memory_fields[] = {
     BYTES(weight_bytes, "Weights"),
     BYTES(gradient_bytes, "Gradients"),
@@ -23,7 +23,7 @@ static const struct pz_field memory_fields[] = {
     BYTES(communication_bytes, "Gathered weights, gradients before their scatter, transfers"),
     BYTES(reserve_bytes, "Work space of libraries"),
 };
-static const struct pz_record memory_record = PZ_RECORD(memory_fields, MEMORY);
+const struct pz_record pz_training_memory_record = PZ_RECORD(memory_fields, MEMORY);
 
 #define PARTS struct pz_training_parts
 #define SECONDS(f, meaning) PZ_ROW(PARTS, f, PZ_FIELD_REAL, "s", meaning)
@@ -65,10 +65,10 @@ static const struct pz_field prediction_fields[] = {
     REAL(tokens, NULL, "Tokens of a step"),
     REAL(params, NULL, "Parameters of the model"),
     PZ_ROW(PREDICTION, microbatches, PZ_FIELD_INT, NULL, "Microbatches of each replica in a step"),
-    REAL(peak_bytes, "bytes", "Peak memory of all tensors, on the fullest stage"),
-    REAL(reserved_low_bytes, "bytes", "Least memory that the allocator reserves, by the margin"),
-    REAL(reserved_bytes, "bytes", "Memory that the allocator reserves"),
-    REAL(needed_bytes, "bytes", "Most memory that the allocator reserves, by the margin"),
+    REAL(peak_bytes, "B", "Peak memory of all tensors, on the fullest stage"),
+    REAL(reserved_low_bytes, "B", "Least memory that the allocator reserves, by the margin"),
+    REAL(reserved_bytes, "B", "Memory that the allocator reserves"),
+    REAL(needed_bytes, "B", "Most memory that the allocator reserves, by the margin"),
     PZ_ROW(PREDICTION, peak_stage, PZ_FIELD_COUNT, NULL, "The fullest stage, from 0"),
 };
 static const struct pz_record prediction_record = PZ_RECORD(prediction_fields, PREDICTION);
@@ -84,7 +84,7 @@ static json_t *write_beyond(const void *member) {
   }
   return list;
 }
-static const struct pz_field_codec beyond_codec = {.write = write_beyond};
+PZ_CODEC(beyond, "array of texts", NULL);
 
 #define EXPECTATION struct pz_expectation
 static const struct pz_field expectation_fields[] = {
@@ -102,31 +102,30 @@ static json_t *write_expectation(const void *member) {
   const EXPECTATION *expected = member;
   return expected->runs ? pz_record_json(&expectation_record, expected) : json_null();
 }
-static const struct pz_field_codec expectation_codec = {.write = write_expectation,
-                                                        .record = &expectation_record};
+PZ_CODEC(expectation, "object or null", &expectation_record);
 
 static json_t *write_plan(const void *member) { return pz_plan_json(member); }
-static const struct pz_field_codec plan_codec = {.write = write_plan};
+PZ_CODEC(plan, "object, plan", NULL);
 
 static json_t *write_tokens_per_day(const void *value) {
   const PREDICTION *prediction = &((const RUN *)value)->p;
   return json_real(prediction->tokens / prediction->step_s * 86400);
 }
-static const struct pz_field_codec tokens_per_day_codec = {.write = write_tokens_per_day};
+PZ_CODEC(tokens_per_day, "number", NULL);
 
 static json_t *write_fits(const void *value) {
   return json_boolean(pz_prediction_fits(&((const RUN *)value)->p));
 }
-static const struct pz_field_codec fits_codec = {.write = write_fits};
+PZ_CODEC(fits, "true or false", NULL);
 
 static json_t *write_stages(const void *value) {
   const RUN *run = value;
   json_t *list = json_array();
   for (int64_t k = 0; k < run->plan.pp; k++)
-    json_array_append_new(list, pz_record_json(&memory_record, &run->stages[k]));
+    json_array_append_new(list, pz_record_json(&pz_training_memory_record, &run->stages[k]));
   return list;
 }
-static const struct pz_field_codec stages_codec = {.write = write_stages, .record = &memory_record};
+PZ_CODEC(stages, "array of objects", &pz_training_memory_record);
 
 /* A list with a number for each pipeline stage. */
 static json_t *stage_reals(const double *values, int64_t stages) {
@@ -142,14 +141,14 @@ static json_t *write_reserved_stages(const void *value) {
   const RUN *run = value;
   return stage_reals(run->reserved_bytes, run->plan.pp);
 }
-static const struct pz_field_codec stage_s_codec = {.write = write_stage_s};
-static const struct pz_field_codec reserved_stages_codec = {.write = write_reserved_stages};
+PZ_CODEC(stage_s, "array of numbers", NULL);
+PZ_CODEC(reserved_stages, "array of numbers", NULL);
 
 /* Memory of the host, which is used by plans with offloading. */
 #define HOST(f, unit, meaning) PZ_ROW(PREDICTION, f, PZ_FIELD_REAL, unit, meaning)
 static const struct pz_field host_fields[] = {
-    HOST(host_bytes, "bytes", "Memory of the host for each device"),
-    HOST(usable_host_bytes, "bytes", "Memory of the host that each device may use"),
+    HOST(host_bytes, "B", "Memory of the host for each device"),
+    HOST(usable_host_bytes, "B", "Memory of the host that each device may use"),
     HOST(offload_s, "s", "Transfers to and from the host that are not hidden"),
 };
 static const struct pz_record host_record = PZ_RECORD(host_fields, PREDICTION);
@@ -157,22 +156,22 @@ static json_t *write_host(const void *member) {
   const PREDICTION *prediction = member;
   return prediction->host_bytes > 0 ? pz_record_json(&host_record, prediction) : json_object();
 }
-static const struct pz_field_codec host_codec = {.write = write_host, .record = &host_record};
+PZ_CODEC(host, "object", &host_record);
 
 static const struct pz_field run_fields[] = {
     PZ_ROW_IN(RUN, p, PZ_FIELD_FLAT, "", &prediction_record, NULL),
     PZ_ROW_MADE("tokens_per_day", &tokens_per_day_codec, NULL, "Tokens in a day"),
     PZ_ROW(RUN, watts, PZ_FIELD_REAL, "W", "Mean power of a device over the step",
            .omitted = PZ_OMITTED_IF_EMPTY),
-    PZ_ROW(RUN, hbm_bytes, PZ_FIELD_REAL, "bytes", "Memory of a device"),
-    PZ_ROW_AS(RUN, p.usable_bytes, PZ_FIELD_REAL, "usable_bytes", "bytes",
+    PZ_ROW(RUN, hbm_bytes, PZ_FIELD_REAL, "B", "Memory of a device"),
+    PZ_ROW_AS(RUN, p.usable_bytes, PZ_FIELD_REAL, "usable_bytes", "B",
               "Memory of a device that the allocator can reserve"),
     PZ_ROW_MADE("fits", &fits_codec, NULL, "The plan fits in the memory of device and host"),
-    PZ_ROW_IN(RUN, p.peak, PZ_FIELD_STRUCT, "memory", &memory_record,
+    PZ_ROW_IN(RUN, p.peak, PZ_FIELD_STRUCT, "memory", &pz_training_memory_record,
               "Peak memory of the fullest stage by use"),
     PZ_ROW_MADE("stages", &stages_codec, NULL, "Peak memory of every stage by use"),
     PZ_ROW_MADE("stage_s", &stage_s_codec, "s", "Busy time of a device of every stage in a step"),
-    PZ_ROW_MADE("reserved_stages", &reserved_stages_codec, "bytes",
+    PZ_ROW_MADE("reserved_stages", &reserved_stages_codec, "B",
                 "Memory that the allocator of every stage reserves"),
     PZ_ROW_IN(RUN, p.parts, PZ_FIELD_STRUCT, "parts", &part_record,
               "Parts of the step, which add up to step_s"),
@@ -201,8 +200,8 @@ static json_t *write_restart(const void *value) {
   const struct pz_run_cost *cost = value;
   return cost->goodput > 0 ? json_real(cost->restart_s) : json_null();
 }
-static const struct pz_field_codec checkpoint_codec = {.write = write_checkpoint};
-static const struct pz_field_codec restart_codec = {.write = write_restart};
+PZ_CODEC(checkpoint, "number", NULL);
+PZ_CODEC(restart, "number", NULL);
 
 /* What was not asked for or is not known is 0 and is omitted. */
 #define COST(f, unit, meaning)                                                                     \
@@ -234,7 +233,7 @@ static json_t *write_excluded(const void *value) {
   const PROOF *proof = value;
   return json_integer((json_int_t)(proof->by_bound + proof->by_memory));
 }
-static const struct pz_field_codec excluded_codec = {.write = write_excluded};
+PZ_CODEC(excluded, "integer", NULL);
 
 #define PROOF_BEGIN                                                                                \
   PZ_ROW(PROOF, plans, PZ_FIELD_BIG_COUNT, NULL, "Plans of the space"),                            \
@@ -282,8 +281,8 @@ static json_t *stage_layers(const FOUND *found, bool recomputed) {
 }
 static json_t *write_stage_layers(const void *value) { return stage_layers(value, false); }
 static json_t *write_recomputed_layers(const void *value) { return stage_layers(value, true); }
-static const struct pz_field_codec stage_layers_codec = {.write = write_stage_layers};
-static const struct pz_field_codec recomputed_layers_codec = {.write = write_recomputed_layers};
+PZ_CODEC(stage_layers, "array of integers", NULL);
+PZ_CODEC(recomputed_layers, "array of integers", NULL);
 
 /* How a plan differs from the best one. */
 struct slower_plan {
@@ -306,14 +305,14 @@ static json_t *write_slower(const void *value) {
   plan.grown_part = part ? part->key : NULL;
   return pz_record_json(&slower_record, &plan);
 }
-static const struct pz_field_codec slower_codec = {.write = write_slower, .record = &slower_record};
+PZ_CODEC(slower, "object", &slower_record);
 
 /* `ep` is a field of the plan only if it was searched; models with experts always state it. */
 static json_t *write_experts(const void *value) {
   const FOUND *found = value;
   return found->experts ? json_integer((json_int_t)found->run->plan.ep) : json_null();
 }
-static const struct pz_field_codec experts_codec = {.write = write_experts};
+PZ_CODEC(experts, "integer", NULL);
 
 #define OF_RUN(f, t, key, unit, ...) PZ_ROW_VIA(FOUND, run, RUN, f, t, key, unit, __VA_ARGS__)
 static const struct pz_field found_fields[] = {
@@ -326,8 +325,8 @@ static const struct pz_field found_fields[] = {
     OF_RUN(p.samples_per_s, PZ_FIELD_REAL, "samples_per_s", "1/s", "Samples per second"),
     OF_RUN(p.tokens_per_s_per_device, PZ_FIELD_REAL, "tokens_per_s_per_device", "1/s",
            "Tokens per second and device"),
-    OF_RUN(p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "bytes", "Peak memory of the fullest stage"),
-    OF_RUN(p.host_bytes, PZ_FIELD_REAL, "host_bytes", "bytes", "Memory of the host per device",
+    OF_RUN(p.peak_bytes, PZ_FIELD_REAL, "peak_bytes", "B", "Peak memory of the fullest stage"),
+    OF_RUN(p.host_bytes, PZ_FIELD_REAL, "host_bytes", "B", "Memory of the host per device",
            .omitted = PZ_OMITTED_IF_EMPTY),
     OF_RUN(plan, PZ_FIELD_FLAT, "", NULL, NULL, .codec = &plan_codec),
     PZ_ROW_MADE("stage_layers", &stage_layers_codec, NULL, "Layers of every stage"),
@@ -357,7 +356,7 @@ static json_t *write_recompute(const void *value) {
   if (n_recomputed == run->layers) return json_string("full");
   return json_string(n_recomputed > 0 ? "partial" : "none");
 }
-static const struct pz_field_codec recompute_codec = {.write = write_recompute};
+PZ_CODEC(recompute, "text", NULL);
 
 static json_t *write_best_run(const void *value) {
   return pz_record_json(&pz_training_run_record, ((const PLANS *)value)->runs[0]);
@@ -390,14 +389,12 @@ static json_t *write_all_devices(const void *value) {
 static json_t *write_fastest(const void *value) {
   return write_rejected(value, ((const PLANS *)value)->fastest);
 }
-#define CODEC(name, r)                                                                             \
-  static const struct pz_field_codec name##_codec = {.write = write_##name, .record = r}
-CODEC(best_run, &pz_training_run_record);
-CODEC(best_devices, NULL);
-CODEC(best_plan, &pz_found_plan_record);
-CODEC(others, &pz_found_plan_record);
-CODEC(all_devices, &pz_found_plan_record);
-CODEC(fastest, &pz_found_plan_record);
+PZ_CODEC(best_run, "object", &pz_training_run_record);
+PZ_CODEC(best_devices, "integer", NULL);
+PZ_CODEC(best_plan, "object", &pz_found_plan_record);
+PZ_CODEC(others, "array of objects", &pz_found_plan_record);
+PZ_CODEC(all_devices, "object", &pz_found_plan_record);
+PZ_CODEC(fastest, "object", &pz_found_plan_record);
 
 static const struct pz_field plans_fields[] = {
     {.key = "", .type = PZ_FIELD_FLAT, .codec = &best_run_codec, .record = &pz_training_run_record},

@@ -17,6 +17,24 @@ struct pz_named_record {
 /* Returns named record i, or NULL after the last. */
 const struct pz_named_record *pz_named_record_at(size_t i);
 
+/* A field of a record as the schema describes it. */
+struct pz_schema_row {
+  const char *path; /* "stages[].weight_bytes" */
+  const char *type; /* what JSON contains: "number", "array of objects", "object, plan" */
+  const char *unit, *meaning;
+  bool optional; /* left out where it says nothing */
+};
+struct pz_schema {
+  const struct pz_schema_row *rows;
+  uint32_t n_rows;
+};
+
+/* Return the fields of a record, and those of a plan (plan/plan_fields.def), in the memory of the
+ * call.  The fields of an object with a name of its own are not repeated. */
+struct pz_schema pz_record_schema(struct pz_call *call, const struct pz_record *record);
+struct pz_schema pz_plan_schema(struct pz_call *call);
+extern const struct pz_record pz_schema_record;
+
 /* Results of `calibrate`: struct pz_calibrated, pz_step_calibration, pz_network_calibration. */
 extern const struct pz_record pz_calibrated_record, pz_step_calibration_record,
     pz_network_calibration_record;
@@ -117,9 +135,9 @@ extern const struct pz_record pz_runs_record;
 
 /* ---- training plans ------------------------------------------------------------------------- */
 
-/* struct pz_training_run, pz_training_plans, pz_plan_certificate and pz_run_cost. */
+/* Structs of phaze.h with the names of the records. */
 extern const struct pz_record pz_training_run_record, pz_training_plans_record,
-    pz_plan_certificate_record, pz_run_cost_record;
+    pz_training_memory_record, pz_plan_certificate_record, pz_run_cost_record;
 /* The certificate without the two reasons for which plans are excluded. */
 extern const struct pz_record pz_short_certificate_record;
 
@@ -204,7 +222,7 @@ struct pz_tune_answer {
   const struct pz_tuned_change *best, *overlapped, *changes;
   uint32_t n_changes;
 };
-extern const struct pz_record pz_tune_answer_record;
+extern const struct pz_record pz_tune_answer_record, pz_tuned_change_record;
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
