@@ -133,7 +133,8 @@ static void read_uncertainty(struct pz_call *call, const json_t *json, void *val
   if (!json_is_null(json)) pz_record_parse(call, &uncertainty_record, json, "uncertainty", value);
 }
 
-static const struct pz_field_codec uncertainty_codec = {.write = write_uncertainty, .read = read_uncertainty};
+static const struct pz_field_codec uncertainty_codec = {.write = write_uncertainty,
+                                                        .read = read_uncertainty};
 
 #define ANSWER_FIELDS                                                                              \
   PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
