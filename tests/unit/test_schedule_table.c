@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/json.h"
+#include "report/records.h"
 #include "report/schedule_table.h"
 #include "unit/chip_borders.h"
 #include "unit/schedule_calls.h"
@@ -310,7 +311,8 @@ static void json_keeps_the_fields_of_instances(void **state) {
   pz_arena_init(&arena);
   struct pz_layer_schedule s = made(1, &arena);
   s.layer = NULL;
-  json_t *o = pz_scheduled_json(&s, 1);
+  const struct pz_solved_schedule solved = {&s, 1};
+  json_t *o = pz_record_json(&pz_solved_schedule_record, &solved);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     assert_non_null(json_object_get(o, fields[i]));
   assert_null(json_object_get(o, "layer"));
