@@ -187,7 +187,7 @@ static const struct pz_field plan_fields[] = {
     REAL(lower_bound_s, "s", "Proven lower bound of the step"),
     COUNT(tp, "tensor_parallel", PZ_FIELD_INT, "Tensor-parallel degree"),
     COUNT(dp, "data_parallel", PZ_FIELD_INT, "Replicas"),
-    COUNT(mbs, "microbatch", PZ_FIELD_INT, "Samples of a microbatch"),
+    COUNT(mbs, "microbatch", PZ_FIELD_INT, "Microbatch size in samples"),
     COUNT(recompute, "recompute", PZ_FIELD_BOOL, "Activations are recomputed"),
     REAL(samples_per_s, "1/s", "Samples per second"),
     REAL(tokens_per_s, "1/s", "Tokens per second"),
