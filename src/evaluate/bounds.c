@@ -1,13 +1,14 @@
 /* Tables of bounds, and the bounds of chips and boxes that follow from them.
  *
- * pz_bounds_create() collects the operators of all variants, each once (collect_operators), and their dependencies as
- * one graph for each layer and direction.  Then it fills the tables in parallel: one for each shape of tensor core
- * (fill_shape) and one for each number of lanes (fill_lanes).  In the tables of work, an operator may run on any number
- * of cores that is a mode of the chip (all cores, or a power of two): least_work() takes the cheapest, so that the sum
- * over a layer bounds every schedule.
+ * pz_bounds_create() collects the operators of all variants, each once (collect_operators), and
+ * their dependencies as one graph for each layer and direction.  Then it fills the tables in
+ * parallel: one for each shape of tensor core (fill_shape) and one for each number of lanes
+ * (fill_lanes).  In the tables of work, an operator may run on any number of cores that is a mode
+ * of the chip (all cores, or a power of two): least_work() takes the cheapest, so that the sum over
+ * a layer bounds every schedule.
  *
- * pz_bounds_go() selects the rows of a chip, pz_bounds_go_box() the least of all rows in a box, and pz_bounds_layer_s()
- * combines them. */
+ * pz_bounds_go() selects the rows of a chip, pz_bounds_go_box() the least of all rows in a box, and
+ * pz_bounds_layer_s() combines them. */
 #include "evaluate/bounds.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@
 #include "partition/problem.h"
 #include "workload/op.h"
 
+/* Limits of the numbers of cores with a row (struct core_list), and of the operators of a layer. */
 enum { MOST_CORES = 2 * PZ_SPACE_MOST_VALUES, MOST_OPS = 1024 };
 
 /* A distinct operator: operators that cost the same are one item.  Items with GEMMs come first. */
@@ -76,7 +78,7 @@ struct pz_bounds {
   struct pz_cost *cost; /* cost model of each worker */
   unsigned n_workers;
   struct pz_vec items, gemms, graphs, ops, preds;
-  uint32_t n_gemm_items;
+  uint32_t n_gemm_items, n_other_items;
   uint32_t *first_graph; /* first graph of each variant, which has two for each layer */
   struct core_list tensor, vector;
   int64_t glb_bytes[PZ_SPACE_MOST_VALUES]; /* bytes of each value of the axis */
@@ -90,11 +92,6 @@ struct pz_bounds {
 /* Returns item i. */
 static const struct item *item_at(const struct pz_bounds *bounds, uint32_t i) {
   return pz_vec_at(&bounds->items, struct item, i);
-}
-
-/* Returns the number of items that are not GEMMs. */
-static uint32_t n_non_gemms(const struct pz_bounds *bounds) {
-  return bounds->items.n - bounds->n_gemm_items;
 }
 
 /* ---- operators and graphs ------------------------------------------------------------------- */
@@ -152,31 +149,8 @@ static void add_graph(struct pz_call *in_bounds, struct collector *collector,
   pz_append(in_bounds, &bounds->graphs, &graph);
 }
 
-/* Moves GEMMs to the front, so that a chip needs one loop for each kind of item. */
-static void sort_items(struct pz_call *in_bounds, struct pz_bounds *bounds) {
-  uint32_t n = bounds->items.n, next = 0;
-  uint32_t *sorted_index = pz_alloc(in_bounds, n, sizeof *sorted_index);
-  struct item *sorted = pz_alloc(in_bounds, n, sizeof *sorted);
-  for (uint32_t i = 0; i < n; i++) {
-    if (item_at(bounds, i)->gemm == PZ_NONE) continue;
-    sorted_index[i] = next;
-    next++;
-  }
-  bounds->n_gemm_items = next;
-  for (uint32_t i = 0; i < n; i++) {
-    if (item_at(bounds, i)->gemm != PZ_NONE) continue;
-    sorted_index[i] = next;
-    next++;
-  }
-  for (uint32_t i = 0; i < n; i++) sorted[sorted_index[i]] = *item_at(bounds, i);
-  bounds->items.items = sorted;
-  for (uint32_t i = 0; i < bounds->ops.n; i++) {
-    struct graph_op *op = pz_vec_at(&bounds->ops, struct graph_op, i);
-    op->item = sorted_index[op->item];
-  }
-}
-
-/* Lists the distinct operators of all variants, and a graph for each layer and direction. */
+/* Lists the distinct operators of all variants, those with GEMMs first, and a graph for each layer
+ * and direction. */
 static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
                               struct pz_bounds *bounds) {
   const struct pz_portfolio *portfolio = bounds->task->portfolio;
@@ -196,10 +170,26 @@ static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
       for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
         add_graph(in_bounds, &collector, &workload->layers[i].ops[direction]);
   }
-  sort_items(in_bounds, bounds);
+  /* move items with GEMMs to the front, so that a chip needs one loop for them and one for
+   * others */
+  uint32_t n = bounds->items.n, next = 0;
+  uint32_t *sorted_index = pz_alloc(in_bounds, n, sizeof *sorted_index);
+  struct item *sorted = pz_alloc(in_bounds, n, sizeof *sorted);
+  for (uint32_t i = 0; i < n; i++)
+    if (item_at(bounds, i)->gemm != PZ_NONE) sorted_index[i] = next++;
+  bounds->n_gemm_items = next;
+  bounds->n_other_items = n - next;
+  for (uint32_t i = 0; i < n; i++)
+    if (item_at(bounds, i)->gemm == PZ_NONE) sorted_index[i] = next++;
+  for (uint32_t i = 0; i < n; i++) sorted[sorted_index[i]] = *item_at(bounds, i);
+  bounds->items.items = sorted;
+  for (uint32_t i = 0; i < bounds->ops.n; i++) {
+    struct graph_op *op = pz_vec_at(&bounds->ops, struct graph_op, i);
+    op->item = sorted_index[op->item];
+  }
 }
 
-/* Prepares the lower bounds on the step of a variant, with and without recompute. */
+/* Prepares the lower bounds on the step of a variant, with and without recomputation. */
 static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds,
                              uint32_t variant) {
   const struct pz_variant *model_variant = &bounds->task->portfolio->variants[variant];
@@ -217,8 +207,6 @@ static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds
                            &bounds->lower_bound[variant][recompute]);
   }
 }
-
-/* ---- numbers of cores ----------------------------------------------------------------------- */
 
 /* Compares two numbers of cores for qsort(). */
 static int compare_sizes(const void *a, const void *b) {
@@ -249,9 +237,9 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
   }
 }
 
-/* Returns the least core-seconds of an operator over the modes of a chip, divided by the number
- * of cores of the chip, whose index on the axis is given. latency[i * stride] is the latency on
- * list->cores[i] cores. */
+/* Returns the least core-seconds of an operator over the modes of a chip, divided by the number of
+ * cores of the chip, whose index on the axis is given.  latency[i * stride] is the latency on
+ * list->cores[i] cores without the `startup` seconds. */
 static double least_work(const struct core_list *list, int axis, const double *latency,
                          size_t stride, double startup) {
   int64_t all_cores = list->cores[list->of_axis[axis]];
@@ -291,7 +279,7 @@ static void mark_used_shapes(struct pz_bounds *bounds) {
   }
 }
 
-/* Returns a zeroed table. */
+/* Returns a zeroed table in the memory of the bounds. */
 static double *new_table(struct pz_call *in_bounds, int rows, uint32_t columns) {
   return pz_alloc(in_bounds, (size_t)rows * columns, sizeof(double));
 }
@@ -322,27 +310,8 @@ static void sweep_shape(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Adds the GEMMs of a graph to the work and the traffic of the shape.  work[axis][gemm] is the
- * work of each GEMM. */
-static void sum_shape(struct pz_bounds *bounds, struct shape *shape, const double *work,
-                      uint32_t graph) {
-  const struct layer_graph *layer_graph = pz_vec_at(&bounds->graphs, struct layer_graph, graph);
-  int n_glb = bounds->task->space->n[PZ_AXIS_GLB_MIB];
-  for (uint32_t i = 0; i < layer_graph->n_ops; i++) {
-    const struct item *item =
-        item_at(bounds, pz_vec_at(&bounds->ops, struct graph_op, layer_graph->first_op + i)->item);
-    if (item->gemm == PZ_NONE) continue;
-    for (int cores = 0; cores <= shape->most_axis; cores++)
-      shape->work_s[(size_t)cores * bounds->graphs.n + graph] +=
-          work[(size_t)cores * bounds->gemms.n + item->gemm];
-    for (int glb = 0; glb < n_glb; glb++)
-      shape->traffic_s[(size_t)glb * bounds->graphs.n + graph] +=
-          fmax(0, shape->hbm_s[(size_t)glb * bounds->gemms.n + item->gemm] + item->extra.hbm_s);
-  }
-}
-
-/* Fills the table of a shape.  If the mapper finds no tile for the shape, the shape is
- * impossible, and *why is the reason. */
+/* Fills the table of a shape: the times of all GEMMs, and their work and HBM traffic by graph.  If
+ * the mapper finds no tile for the shape, the shape is impossible, and *why is the reason. */
 static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t array,
                        struct pz_error *why) {
   struct shape *shape = &bounds->shape[array];
@@ -359,12 +328,26 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     for (uint32_t i = 0; i < bounds->gemms.n; i++)
       work[(size_t)cores * bounds->gemms.n + i] = least_work(
           &bounds->tensor, cores, &shape->core_s[i], bounds->gemms.n, shape->startup_s[i]);
-  for (uint32_t graph = 0; graph < bounds->graphs.n; graph++) sum_shape(bounds, shape, work, graph);
+  size_t n_gemms = bounds->gemms.n, n_graphs = bounds->graphs.n;
+  size_t n_glb = (size_t)bounds->task->space->n[PZ_AXIS_GLB_MIB];
+  for (uint32_t k = 0; k < n_graphs; k++) {
+    const struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
+    const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+      const struct item *item = item_at(bounds, ops[i].item);
+      if (item->gemm == PZ_NONE) continue;
+      for (size_t cores = 0; cores <= (size_t)shape->most_axis; cores++)
+        shape->work_s[cores * n_graphs + k] += work[cores * n_gemms + item->gemm];
+      for (size_t glb = 0; glb < n_glb; glb++)
+        shape->traffic_s[glb * n_graphs + k] +=
+            fmax(0, shape->hbm_s[glb * n_gemms + item->gemm] + item->extra.hbm_s);
+    }
+  }
 }
 
 /* ---- the tables of lanes -------------------------------------------------------------------- */
 
-/* Returns the index of the table for the lanes of a chip. */
+/* Returns the index of the table (struct lanes) for the number of lanes of a chip. */
 static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_point *point) {
   const struct pz_space *space = bounds->task->space;
   if (space->value[PZ_AXIS_LANES][0] != PZ_SPACE_AS_COLUMNS) return point->at[PZ_AXIS_LANES];
@@ -376,19 +359,14 @@ static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_po
 /* Lists the different numbers of lanes: those of the axis, or the columns of the arrays. */
 static void list_lanes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
-  if (space->value[PZ_AXIS_LANES][0] != PZ_SPACE_AS_COLUMNS) {
-    bounds->n_lanes = space->n[PZ_AXIS_LANES];
-    for (int i = 0; i < bounds->n_lanes; i++)
-      bounds->lanes_at[i] = (struct pz_point){.at = {[PZ_AXIS_LANES] = (uint8_t)i}};
-    return;
-  }
-  for (int i = 0; i < space->n_arrays; i++) {
-    int k = 0;
-    while (k < bounds->n_lanes &&
-           space->array[bounds->lanes_at[k].kind].cols != space->array[i].cols)
-      k++;
-    if (k == bounds->n_lanes)
-      bounds->lanes_at[bounds->n_lanes++] = (struct pz_point){.kind = (uint32_t)i};
+  bool as_columns = space->value[PZ_AXIS_LANES][0] == PZ_SPACE_AS_COLUMNS;
+  for (int i = 0; i < (as_columns ? space->n_arrays : space->n[PZ_AXIS_LANES]); i++) {
+    struct pz_point point = {.at = {[PZ_AXIS_LANES] = (uint8_t)i}};
+    bool is_listed = false;
+    if (as_columns) point = (struct pz_point){.kind = (uint32_t)i};
+    for (int k = 0; k < bounds->n_lanes && as_columns && !is_listed; k++)
+      is_listed = space->array[bounds->lanes_at[k].kind].cols == space->array[i].cols;
+    if (!is_listed) bounds->lanes_at[bounds->n_lanes++] = point;
   }
 }
 
@@ -404,30 +382,30 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   for (int cores = 0; cores < bounds->vector.n; cores++) {
     chip.vector.cores = bounds->vector.cores[cores];
     pz_cost_set_chip(cost, &chip, &bounds->task->net);
-    for (uint32_t i = 0; i < n_non_gemms(bounds); i++) {
+    for (uint32_t i = 0; i < bounds->n_other_items; i++) {
       const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
       /* fused attention also needs tensor cores, which are unknown here, so that its bound is 0 */
       if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
-      lanes->latency_s[(size_t)cores * n_non_gemms(bounds) + i] = estimate.latency_s;
+      lanes->latency_s[(size_t)cores * bounds->n_other_items + i] = estimate.latency_s;
     }
   }
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
     const struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
+    const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-      uint32_t item = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op + i)->item;
+      uint32_t item = ops[i].item;
       if (item < bounds->n_gemm_items || item_at(bounds, item)->op->op_class != PZ_CLASS_VECTOR)
         continue;
       const double *latency = &lanes->latency_s[item - bounds->n_gemm_items];
       for (int axis = 0; axis < space->n[PZ_AXIS_VECTOR_CORES]; axis++)
         lanes->work_s[(size_t)axis * bounds->graphs.n + k] +=
-            least_work(&bounds->vector, axis, latency, n_non_gemms(bounds), 0);
+            least_work(&bounds->vector, axis, latency, bounds->n_other_items, 0);
     }
   }
 }
 
-/* ---- filling all tables --------------------------------------------------------------------- */
-
+/* Tables that are filled in parallel. */
 struct table_filling {
   struct pz_bounds *bounds;
   struct pz_error *why_impossible; /* error of each shape that is impossible */
@@ -472,7 +450,7 @@ static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct 
     n_used++;
   }
   for (int i = 0; i < bounds->n_lanes; i++) {
-    bounds->lanes[i].latency_s = new_table(in_bounds, bounds->vector.n, n_non_gemms(bounds));
+    bounds->lanes[i].latency_s = new_table(in_bounds, bounds->vector.n, bounds->n_other_items);
     bounds->lanes[i].work_s =
         new_table(in_bounds, space->n[PZ_AXIS_VECTOR_CORES], bounds->graphs.n);
   }
@@ -488,8 +466,6 @@ static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct 
   if (why) pz_raise(call, PZ_BAD_INPUT, "%s", why->message);
 }
 
-/* ---- creation ------------------------------------------------------------------------------- */
-
 /* Releases the cost models of all workers; a pz_close_fn. */
 static void release_costs(void *bounds) {
   struct pz_bounds *released = bounds;
@@ -497,6 +473,7 @@ static void release_costs(void *bounds) {
     pz_cost_release(&released->cost[i]);
 }
 
+/* Collects the operators of all variants and fills the tables. */
 struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_original_task *task,
                                    struct pz_pool *pool, struct pz_watch watch) {
   struct pz_call in_bounds, work = pz_scratch(call);
@@ -524,9 +501,9 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
   pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
     struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
+    const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-      uint32_t item = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op + i)->item;
-      const struct pz_op *op = item_at(bounds, item)->op;
+      const struct pz_op *op = item_at(bounds, ops[i].item)->op;
       if (op->matmul_flop) continue;
       struct pz_estimate estimate = pz_estimate_op(call, &bounds->cost[0], op, NULL);
       graph->hbm_s += estimate.hbm_s;
@@ -551,7 +528,7 @@ void pz_bounds_free(struct pz_bounds *bounds) {
 
 struct pz_bounds_at {
   const struct pz_bounds *bounds;
-  bool impossible;
+  bool impossible;   /* no GEMM can be mapped */
   double *latency_s; /* latency of each item on all cores */
   /* rows of the tables by graph, or for a box rows of box_s */
   const double *tensor_s, *vector_s, *traffic_s;
@@ -562,6 +539,7 @@ struct pz_bounds_at {
   uint32_t likely_best[PZ_SEARCH_MOST_MODELS];
 };
 
+/* Returns a work space for one thread, which is not at a chip yet. */
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds) {
   struct pz_bounds_at *position = pz_alloc(call, 1, sizeof *position);
   uint32_t layers = bounds->task->portfolio->most_layers;
@@ -576,53 +554,51 @@ struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_boun
   return position;
 }
 
-bool pz_bounds_impossible(const struct pz_bounds_at *position) { return position->impossible; }
-
+/* Returns whether the tables have rows for this chip. */
 bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point *point) {
   const struct shape *shape = &position->bounds->shape[point->kind];
   return shape->is_used && point->at[PZ_AXIS_TENSOR_CORES] <= shape->most_axis;
 }
 
-/* Returns the lane operations per second of all vector cores of a chip. */
-static double lane_ops_per_s(const struct pz_space *space, const struct pz_point *point) {
-  struct pz_chip chip;
-  pz_space_chip(space, point, &chip);
-  return (double)(chip.vector.cores * chip.vector.lanes) * chip.clock_hz;
-}
-
-/* Sets the latencies of all items with GEMMs from rows of the tables. */
+/* Sets the latencies of all items with GEMMs from rows of the tables.  The vector cores of the chip
+ * at `point` execute what is fused into the GEMMs. */
 static void set_gemm_latencies(struct pz_bounds_at *position, const double *core_s,
-                               const double *hbm_s, const double *startup_s, double lane_ops) {
+                               const double *hbm_s, const double *startup_s,
+                               const struct pz_point *point) {
   const struct item *items = position->bounds->items.items;
+  struct pz_chip chip;
+  pz_space_chip(position->bounds->task->space, point, &chip);
+  double lane_ops_per_s = (double)(chip.vector.cores * chip.vector.lanes) * chip.clock_hz;
   for (uint32_t i = 0; i < position->bounds->n_gemm_items; i++) {
     uint32_t k = items[i].gemm;
     position->latency_s[i] =
-        startup_s[k] + pz_cost_with_extra_s(&items[i].extra, core_s[k], hbm_s[k], lane_ops);
+        startup_s[k] + pz_cost_with_extra_s(&items[i].extra, core_s[k], hbm_s[k], lane_ops_per_s);
   }
 }
 
-/* Selects the rows of the tables for a chip, and combines them to latencies of all operators. */
-void pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point) {
+/* Selects the rows of the tables for a chip, and combines them to latencies of all operators.
+ * Returns false if no GEMM can be mapped to the chip. */
+bool pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[point->kind];
   const struct lanes *lanes = &bounds->lanes[lanes_of_chip(bounds, point)];
-  size_t n_gemms = bounds->gemms.n, others = n_non_gemms(bounds), n_graphs = bounds->graphs.n;
+  size_t n_gemms = bounds->gemms.n, others = bounds->n_other_items, n_graphs = bounds->graphs.n;
   uint8_t tensor = point->at[PZ_AXIS_TENSOR_CORES], vector = point->at[PZ_AXIS_VECTOR_CORES];
   uint8_t glb = point->at[PZ_AXIS_GLB_MIB];
   position->impossible = shape->impossible;
-  if (shape->impossible) return;
+  if (shape->impossible) return false;
   set_gemm_latencies(position, &shape->core_s[bounds->tensor.of_axis[tensor] * n_gemms],
-                     &shape->hbm_s[glb * n_gemms], shape->startup_s,
-                     lane_ops_per_s(bounds->task->space, point));
+                     &shape->hbm_s[glb * n_gemms], shape->startup_s, point);
   memcpy(&position->latency_s[bounds->n_gemm_items],
          &lanes->latency_s[bounds->vector.of_axis[vector] * others],
          others * sizeof *position->latency_s);
   position->tensor_s = &shape->work_s[tensor * n_graphs];
   position->vector_s = &lanes->work_s[vector * n_graphs];
   position->traffic_s = &shape->traffic_s[glb * n_graphs];
+  return true;
 }
 
-/* Lowers each of n values to that of a row. */
+/* Sets each of n values to the smaller of itself and that of a row. */
 static void lower_to_row(double *least, const double *row, size_t n) {
   for (size_t i = 0; i < n; i++) least[i] = row[i] < least[i] ? row[i] : least[i];
 }
@@ -632,12 +608,12 @@ static void set_all(double *list, double value, size_t n) {
   for (size_t i = 0; i < n; i++) list[i] = value;
 }
 
-/* Sets every value of the work space to its minimum over the chips of the box.  Rates that depend on
- * the clock are those of the largest chip of the box. */
+/* Sets every value of the work space to its minimum over the chips of the box.  Rates that depend
+ * on the clock are those of the largest chip of the box. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[box->kind];
-  size_t n_gemms = bounds->gemms.n, others = n_non_gemms(bounds), n_graphs = bounds->graphs.n;
+  size_t n_gemms = bounds->gemms.n, others = bounds->n_other_items, n_graphs = bounds->graphs.n;
   struct pz_point point = pz_box_point(box), hi = point;
   memcpy(hi.at, box->hi, sizeof hi.at);
   position->impossible =
@@ -666,8 +642,7 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
                    &lanes->latency_s[bounds->vector.of_axis[cores] * others], others);
       lower_to_row(position->box_s + n_graphs, &lanes->work_s[cores * n_graphs], n_graphs);
     }
-  set_gemm_latencies(position, position->core_s, position->gemm_hbm_s, position->startup_s,
-                     lane_ops_per_s(bounds->task->space, &hi));
+  set_gemm_latencies(position, position->core_s, position->gemm_hbm_s, position->startup_s, &hi);
   position->tensor_s = position->box_s;
   position->vector_s = position->box_s + n_graphs;
   position->traffic_s = position->box_s + 2 * n_graphs;
@@ -692,8 +667,8 @@ static double longest_path(const struct pz_bounds *bounds, const struct layer_gr
   return longest;
 }
 
-/* Combines the bounds of resources and the longest path.  The result is lowered by more than the
- * rounding error, because schedulers add the times in another order. */
+/* Returns a lower bound on the seconds of a layer: the largest of the work of each resource and of
+ * the longest path, lowered by more than the rounding error of sums in another order. */
 double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32_t layer,
                          enum pz_direction direction) {
   static const double ROUNDING = 1 - 1e-9;
@@ -705,6 +680,7 @@ double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32
   return pz_fmax(work, longest_path(bounds, graph, position->latency_s)) * ROUNDING;
 }
 
+/* Returns a lower bound on the step of a variant on the current chip, in seconds. */
 double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s) {
   uint32_t n = position->bounds->task->portfolio->variants[variant].w->n_layers;
@@ -715,13 +691,14 @@ double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool
   return pz_bounds_times_s(position, variant, recompute, position->fwd_s, position->bwd_s, limit_s);
 }
 
+/* Returns a lower bound on the step of a variant whose layers take fwd_s and bwd_s, in seconds. */
 double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s) {
   return pz_place_bound_time_s(&position->bounds->lower_bound[variant][recompute], fwd_s, bwd_s,
                                limit_s);
 }
 
-/* Returns the lesser bound of a variant with and without recomputation. */
+/* Returns the smaller lower bound of a variant with and without recomputation, in seconds. */
 static double variant_bound(struct pz_bounds_at *position, uint32_t variant, double limit_s) {
   double saved = pz_bounds_variant_s(position, variant, false, limit_s);
   double recomputed = pz_bounds_times_s(position, variant, true, position->fwd_s, position->bwd_s,
@@ -732,7 +709,7 @@ static double variant_bound(struct pz_bounds_at *position, uint32_t variant, dou
 /* Returns the least bound over all variants of a model.  The best variant on the last chip comes
  * first, so that most others are excluded early. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model) {
-  if (pz_bounds_impossible(position)) return HUGE_VAL;
+  if (position->impossible) return HUGE_VAL;
   const struct pz_portfolio *portfolio = position->bounds->task->portfolio;
   uint32_t first = position->likely_best[model];
   if (!first) first = portfolio->first[model];

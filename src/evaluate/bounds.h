@@ -1,8 +1,8 @@
 /* Upper bounds on the throughput of every chip of a space, before any is evaluated.
  *
- * Tables store the times of operators:  GEMMs by the shape of the tensor cores, the number of
- * cores and the global buffer; vector operators by lanes and cores.  The bound of a chip then
- * needs only look-ups.  The bound of a layer is the larger of its critical path, with every
+ * Tables store the times of operators: GEMMs by the shape of the tensor cores, the number of cores
+ * and the global buffer; vector operators by lanes and cores.  The bound of a chip then needs only
+ * look-ups.  The bound of a layer is the larger of its critical path, with every
  * operator on all cores, and the work of each resource over its capacity; the bounds of the
  * layers give a lower bound on the step of any plan (partition/lower_bound.h).  A chip takes
  * about 50 microseconds for six models with 24 variants each. */
@@ -36,11 +36,9 @@ struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_boun
 /* Returns whether the tables cover this chip, which is at most one step above the area limit. */
 bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point *point);
 
-/* Returns whether no GEMM can be mapped to the current chip.  Then no plan fits. */
-bool pz_bounds_impossible(const struct pz_bounds_at *position);
-
-/* Moves the work space to a chip that the tables cover. */
-void pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point);
+/* Moves the work space to a chip that the tables cover.  Returns false if no GEMM can be mapped to
+ * the chip; then no plan fits. */
+bool pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point);
 
 /* Moves the work space to a box of chips.  Every table is used at its best value in the box, so
  * that the functions below return bounds for all of its chips that the tables have. */

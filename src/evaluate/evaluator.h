@@ -18,15 +18,14 @@ struct pz_step_cost {
 
 /* The best plan that an evaluator found for a model on a chip. */
 struct pz_evaluation {
-  enum pz_effort
-      /* PZ_EFFORT_NONE if no plan is below the limit; then the other members are undefined */
-      effort;
+  /* PZ_EFFORT_NONE if no plan is below the limit; then the other members are undefined */
+  enum pz_effort effort;
   double step_s;   /* step with the best plan, or HUGE_VAL if no plan fits */
   double least_s;  /* lower bound on the step; below step_s only because of open schedules */
   uint32_t n_open; /* number of schedules that are not proved optimal */
   double dynamic_j;
-  struct pz_plan_record
-      plan; /* plan of the evaluator `original`, whose layers live as long as the evaluator */
+  /* plan of the evaluator `original`, whose layers live as long as the evaluator */
+  struct pz_plan_record plan;
 };
 
 struct pz_evaluator {

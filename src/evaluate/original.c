@@ -21,14 +21,7 @@ struct original {
 
 static const struct pz_evaluator_ops original_ops;
 
-/* Returns the evaluator as its own type. */
-static struct original *original_of(struct pz_evaluator *evaluator) {
-  return (struct original *)evaluator;
-}
-
-/* ---- creation ------------------------------------------------------------------------------- */
-
-/* Releases everything that is not in the memory of the evaluator. */
+/* Releases what the evaluator owns outside its own memory; a pz_close_fn. */
 static void release_original(void *original) {
   struct original *self = original;
   for (unsigned i = 0; self->workers && i < self->n_workers; i++) {
@@ -62,6 +55,7 @@ static void check_axes(struct pz_call *call, const struct pz_space *space) {
              space->name, rejected_axis, space->has_base ? "" : " other axes");
 }
 
+/* Creates the evaluator, with tables of bounds and a worker for each thread. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch) {
@@ -86,10 +80,12 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
   return pz_object_keep(call, original);
 }
 
+/* Returns the caches and work space of a thread. */
 struct pz_original_worker *pz_original_worker(struct pz_evaluator *evaluator, unsigned worker) {
-  return &original_of(evaluator)->workers[worker];
+  return &((struct original *)evaluator)->workers[worker];
 }
 
+/* Returns the number of variants that all workers have evaluated. */
 uint64_t pz_original_variants(const struct pz_evaluator *evaluator) {
   const struct original *original = (const struct original *)evaluator;
   uint64_t n = 0;
@@ -97,9 +93,8 @@ uint64_t pz_original_variants(const struct pz_evaluator *evaluator) {
   return n;
 }
 
-/* ---- the tables as bounds of pz_plan_find_best() ----------------------------------------------- */
-
-/* Variants of one model, which pz_plan_find_best() numbers from 0. */
+/* The bounds that pz_plan_find_best() asks for by callbacks, for the variants of one model, which
+ * it numbers from 0. */
 struct table_bounds {
   struct pz_bounds_at *position;
   uint32_t first;
@@ -128,10 +123,12 @@ static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const do
 
 /* ---- a model on a chip ----------------------------------------------------------------------- */
 
+/* Returns the inputs of a search for the plans of a model on the current chip. */
 struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint32_t model,
                                          double hbm_gib, enum pz_effort effort) {
   const struct pz_original_task *task = worker->task;
   const struct pz_portfolio *portfolio = task->portfolio;
+  bool only_first_stage = pz_assumed(task->assumptions, PZ_ASSUME_FIRST_STAGE);
   return (struct pz_plan_inputs){
       .cost = &worker->cost,
       .variants = &portfolio->variants[portfolio->first[model]],
@@ -141,14 +138,15 @@ struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint
       .hbm_bytes = hbm_gib * 0x1p30,
       .state = task->o.state,
       .sample_flop = portfolio->sample_flop[model],
-      .semantics = pz_task_semantics(task),
+      .semantics = only_first_stage ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED,
       .recompute = PZ_AS_FRAMEWORK,
       .quick_steps = task->o.quick_steps,
       .steps = effort == PZ_EFFORT_FULL ? task->o.steps : task->o.quick_steps};
 }
 
-/* Moves the worker to a chip.  `point` is NULL if the chip is not of the space. */
-static void go_to_chip(struct pz_original_worker *worker, const struct pz_chip *chip,
+/* Moves the worker to a chip.  `point` is NULL if the chip is not of the space.  Returns false if
+ * bounds show that no GEMM can be mapped to the chip. */
+static bool go_to_chip(struct pz_original_worker *worker, const struct pz_chip *chip,
                        const struct pz_point *point) {
   if (worker->cost.mappings.n > MOST_MAPPINGS) {
     pz_cost_release(&worker->cost);
@@ -157,7 +155,7 @@ static void go_to_chip(struct pz_original_worker *worker, const struct pz_chip *
   pz_cost_set_chip(&worker->cost, chip, &worker->task->net);
   worker->is_at_box = false;
   worker->is_outside = !point || !pz_bounds_cover(worker->position, point);
-  if (!worker->is_outside) pz_bounds_go(worker->position, point);
+  return worker->is_outside || pz_bounds_go(worker->position, point);
 }
 
 /* Evaluates a model on the current chip. */
@@ -180,22 +178,23 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
                                 .plan = found.plan};
 }
 
+/* Returns the best plan of a model on a chip of the space, guided by bounds. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s) {
   struct pz_chip chip;
   pz_space_chip(worker->task->space, point, &chip);
-  go_to_chip(worker, &chip, point);
-  if (!worker->is_outside && pz_bounds_impossible(worker->position))
+  if (!go_to_chip(worker, &chip, point))
     return (struct pz_evaluation){.effort = effort, .step_s = HUGE_VAL, .least_s = HUGE_VAL};
   return evaluate_here(call, worker, model, hbm_gib, effort, limit_s);
 }
 
+/* Returns the best plan of a model on any chip, without bounds. */
 struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
                                                double hbm_gib, enum pz_effort effort) {
-  go_to_chip(worker, chip, NULL);
+  (void)go_to_chip(worker, chip, NULL);
   return evaluate_here(call, worker, model, hbm_gib, effort, HUGE_VAL);
 }
 
@@ -206,7 +205,7 @@ static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_ev
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
                                               double limit_s) {
-  struct original *original = original_of(evaluator);
+  struct original *original = (struct original *)evaluator;
   struct pz_point point = pz_box_point(&chip->box);
   return pz_original_evaluate(call, &original->workers[worker], &point, model,
                               pz_task_most_hbm(original->task), effort, limit_s);
@@ -220,7 +219,7 @@ static void go_to_box(struct pz_original_worker *worker, const struct pz_box *bo
       memcmp(worker->box.hi, box->hi, sizeof box->hi) == 0)
     return;
   if (pz_box_is_chip(box) && pz_bounds_cover(worker->position, &point))
-    pz_bounds_go(worker->position, &point);
+    (void)pz_bounds_go(worker->position, &point);
   else
     pz_bounds_go_box(worker->position, box);
   worker->box = *box;
@@ -234,7 +233,7 @@ static double bound_original(struct pz_call *call, struct pz_evaluator *evaluato
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
   static const double ROUNDING = 1 - 1e-9;
-  struct pz_original_worker *original_worker = &original_of(evaluator)->workers[worker];
+  struct pz_original_worker *original_worker = pz_original_worker(evaluator, worker);
   (void)call, (void)level, (void)enough_s;
   go_to_box(original_worker, &box->box);
   return pz_bounds_model_s(original_worker->position, model) *
@@ -246,8 +245,7 @@ static const struct pz_evaluator_ops original_ops = {.name = "original",
                                                      .bound = bound_original,
                                                      .evaluate = evaluate_original};
 
-/* ---- a plan in full ------------------------------------------------------------------------- */
-
+/* Describes the plan of an evaluation, rebuilt from its record by code that checks it. */
 void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
                               const struct pz_evaluation *evaluation, struct pz_partition *out) {
@@ -258,7 +256,7 @@ void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w
   struct pz_call work = pz_scratch(call);
   struct pz_plan_record record = evaluation->plan;
   record.variant -= portfolio->first[model_index];
-  go_to_chip(worker, chip, NULL);
+  (void)go_to_chip(worker, chip, NULL);
   struct pz_plan_inputs inputs =
       pz_original_inputs(worker, model_index, hbm_gib, evaluation->effort);
   struct pz_place_model model = pz_plan_rebuild(&work, &inputs, &record, evaluation->step_s);

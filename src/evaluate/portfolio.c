@@ -36,9 +36,7 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
   pz_close(call, workload);
 }
 
-/* Releases a portfolio; a pz_close_fn. */
-static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio); }
-
+/* Loads the models and their variants into *out. */
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
                         uint32_t n_models, const struct pz_variant_choices *choices,
                         const struct pz_workload_options *options) {
@@ -49,7 +47,7 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
   portfolio->n_models = n_models;
   portfolio->built = *options;
   pz_arena_init(&portfolio->arena);
-  pz_defer(call, release_portfolio, portfolio);
+  pz_defer(call, pz_portfolio_release, portfolio);
   pz_vec_init(&portfolio->notes, &portfolio->arena, sizeof(struct pz_note));
   size_t most_variants = (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n);
   portfolio->variants = pz_alloc(&in_portfolio, most_variants, sizeof *portfolio->variants);
@@ -73,7 +71,9 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
   out->notes.arena = &out->arena;
 }
 
-void pz_portfolio_release(struct pz_portfolio *portfolio) {
+/* Releases a portfolio; a pz_close_fn that accepts NULL. */
+void pz_portfolio_release(void *ctx) {
+  struct pz_portfolio *portfolio = ctx;
   if (!portfolio) return;
   for (uint32_t i = 0; portfolio->variants && i < portfolio->n_variants; i++)
     pz_workload_free(portfolio->variants[i].w);

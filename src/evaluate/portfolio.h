@@ -30,6 +30,6 @@ struct pz_portfolio {
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
                         uint32_t n_models, const struct pz_variant_choices *choices,
                         const struct pz_workload_options *options);
-void pz_portfolio_release(struct pz_portfolio *portfolio);
+void pz_portfolio_release(void *portfolio);
 
 #endif

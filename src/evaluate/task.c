@@ -1,15 +1,56 @@
-/* Values that follow from the inputs of a search. */
+/* Values that follow from the inputs of a search, and the assumptions of the original system, each
+ * of which can be switched on alone to measure its effect on the answer. */
 #include "evaluate/task.h"
 
+/* The names of each assumption, and of what this program does instead. */
+static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
+    [PZ_ASSUME_FAST_NETWORK] = {"network 1000 times too fast", "network as fast as stated"},
+    [PZ_ASSUME_NO_WEIGHT_GRADIENTS] = {"no weight gradients", "weight gradients computed"},
+    [PZ_ASSUME_FIXED_BANDWIDTH] = {"on-chip bandwidth of every chip equal",
+                                   "on-chip bandwidth of the described chip"},
+    [PZ_ASSUME_SHIFTED_EXPERT] = {"expert stages off by one layer", "expert stages split evenly"},
+    [PZ_ASSUME_FIRST_STAGE] = {"gradients of the first stage only", "gradients of all stages"},
+    [PZ_ASSUME_ARITHMETIC_MEAN] = {"arithmetic mean of samples/s", "geometric mean of ratios"},
+};
+
+const struct pz_assumption_info *pz_assumption_at(enum pz_assumption assumption) {
+  return (size_t)assumption < PZ_ASSUMPTIONS ? &table[assumption] : NULL;
+}
+
+/* The original system's mapper has its bandwidths written in its source: words of 16 bits per
+ * cycle, for reads and for writes each, in total over all cores.  Its tiles divide a GEMM
+ * without remainder, every operand has a local buffer of its own, sums have 16 bits, nothing is
+ * double-buffered, and arrays fill in no time.  Its vector cores are described by cycles alone. */
+void pz_assume_chip(pz_assumptions set, struct pz_chip *chip) {
+  enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
+  if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;
+  double words_per_s = WORD_BYTES * chip->clock_hz;
+  chip->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
+  chip->glb_bytes_per_s = GLB_WORDS * words_per_s;
+  chip->glb_core_bytes_per_s = 0;
+  chip->hbm.core_bytes_per_s = 0;
+  chip->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)chip->hbm.stacks;
+  chip->rules = (struct pz_rules){
+      .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};
+}
+
+/* Makes a network 1,000 times faster if the set has that assumption. */
+void pz_assume_network(pz_assumptions set, struct pz_cluster *net) {
+  static const double MS_PER_S = 1000;
+  if (!pz_assumed(set, PZ_ASSUME_FAST_NETWORK)) return;
+  for (int i = 0; i < net->n_levels; i++) {
+    net->level[i].bytes_per_s *= MS_PER_S;
+    net->level[i].latency_s /= MS_PER_S;
+  }
+}
+
+/* Returns the largest HBM of a chip that may be chosen, in GiB; choices ascend. */
 double pz_task_most_hbm(const struct pz_original_task *task) {
   return (double)task->o.hbm_gib.v[task->o.hbm_gib.n - 1];
 }
 
-enum pz_semantics pz_task_semantics(const struct pz_original_task *task) {
-  return pz_assumed(task->assumptions, PZ_ASSUME_FIRST_STAGE) ? PZ_SEMANTICS_ORIGINAL
-                                                              : PZ_SEMANTICS_CORRECTED;
-}
-
+/* Returns the placement problem of a variant.  The gradient all-reduce is charged for the stage
+ * with the most parameters, or as an assumption of the original system for the first one. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
                                         const struct pz_variant *variant, double hbm_gib,
                                         bool recompute) {
@@ -18,6 +59,7 @@ struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
   problem.state = task->o.state;
   problem.microbatches = variant->microbatches;
   problem.recompute = recompute;
-  problem.semantics = pz_task_semantics(task);
+  problem.semantics = pz_assumed(task->assumptions, PZ_ASSUME_FIRST_STAGE) ? PZ_SEMANTICS_ORIGINAL
+                                                                           : PZ_SEMANTICS_CORRECTED;
   return problem;
 }

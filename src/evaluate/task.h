@@ -5,19 +5,20 @@
 
 #include "chip/chip.h"
 #include "core/pool.h"
-#include "evaluate/assumption.h"
 #include "evaluate/portfolio.h"
 #include "partition/problem.h"
 #include "space/limits.h"
 
 struct pz_task_options {
   int64_t devices, batch;
-  double state; /* bytes of state per byte of parameters */
-  struct pz_choices
-      /* choices of the HBM of a chip; the search uses the largest */
-      hbm_gib;
+  double state;               /* bytes of state per byte of parameters */
+  struct pz_choices hbm_gib;  /* choices of the HBM of a chip; the search uses the largest */
   int64_t quick_steps, steps; /* limits of steps per schedule: with quick and with full effort */
 };
+
+/* Changes a chip or a network to what assumptions of the original system's released code say. */
+void pz_assume_chip(pz_assumptions set, struct pz_chip *chip);
+void pz_assume_network(pz_assumptions set, struct pz_cluster *net);
 
 struct pz_original_task {
   const struct pz_space *space;
@@ -27,9 +28,6 @@ struct pz_original_task {
   struct pz_task_options o;
   double most_mm2; /* limit of the die area, or 0 if none */
 };
-
-/* Returns the stage whose parameters the gradient all-reduce is charged for. */
-enum pz_semantics pz_task_semantics(const struct pz_original_task *task);
 
 /* Returns the placement problem of a variant on chips with this memory, without its layers. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,

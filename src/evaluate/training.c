@@ -33,39 +33,30 @@ struct training {
 
 static const struct pz_evaluator_ops training_ops;
 
-/* Returns the evaluator as its own type. */
-static struct training *training_of(struct pz_evaluator *evaluator) {
-  return (struct training *)evaluator;
-}
-
-/* ---- the question --------------------------------------------------------------------------- */
-
-/* Reads "@SEQ" or "@SEQxBATCH" at the end of a text.  Returns its length, or 0 if there is none. */
-static size_t read_size_suffix(const char *text, int64_t *seq, int64_t *batch) {
-  enum { LARGEST = 1 << 24 };
-  const char *at = strrchr(text, '@');
-  char *end;
-  if (!at || at == text || at[1] < '1' || at[1] > '9') return 0;
-  *seq = strtol(at + 1, &end, 10);
-  if (*end == 'x' && end[1] >= '1' && end[1] <= '9') *batch = strtol(end + 1, &end, 10);
-  if (*end || *seq > LARGEST || *batch > LARGEST) return 0;
-  return strlen(at);
-}
-
+/* Returns a copy of the model's name in "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH".  Sets sequence
+ * length and batch size to 0 where they are not given. */
 const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch) {
-  int64_t own_seq = 0, own_batch = 0;
-  size_t suffix = read_size_suffix(text, &own_seq, &own_batch);
-  char *name = pz_copy_text(call, text);
-  if (suffix) name[strlen(name) - suffix] = 0;
-  *seq = suffix ? own_seq : 0;
-  *batch = suffix ? own_batch : 0;
+  enum { LARGEST = 1 << 24 };
+  char *name = pz_copy_text(call, text), *at = strrchr(name, '@');
+  *seq = *batch = 0;
+  if (!at || at == name || at[1] < '1' || at[1] > '9') return name;
+  char *end;
+  int64_t own_seq = strtol(at + 1, &end, 10), own_batch = 0;
+  if (*end == 'x' && end[1] >= '1' && end[1] <= '9') own_batch = strtol(end + 1, &end, 10);
+  if (*end || own_seq > LARGEST || own_batch > LARGEST) return name;
+  *at = 0;
+  *seq = own_seq;
+  *batch = own_batch;
   return name;
 }
 
+/* Returns the global batch size of a model, samples. */
 int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model) {
   return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }
 
+/* Returns the network of a cluster of these chips: one level at the rate of their links, or groups
+ * of `scale_up` devices that a slower network with 5 us of latency connects. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip) {
   static const double OUTER_LATENCY_S = 5e-6;
@@ -83,6 +74,7 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *questio
   return net;
 }
 
+/* Returns the question for the best plan of a model on all devices of a cluster of a chip. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -117,7 +109,7 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-/* Releases everything that is not in the memory of the evaluator. */
+/* Releases what the evaluator owns outside its own memory; a pz_close_fn. */
 static void release_training(void *training) {
   struct training *self = training;
   for (size_t i = 0; self->finders && i < (size_t)self->n_workers * self->question.n_models; i++)
@@ -135,6 +127,7 @@ static void free_training(struct pz_evaluator *evaluator) {
   pz_object_free(evaluator);
 }
 
+/* The arguments of create_finders_of_worker(). */
 struct finder_creation {
   struct training *training;
   const struct pz_chip *example_chip;
@@ -160,6 +153,7 @@ static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t wor
   }
 }
 
+/* Creates the evaluator, with a plan finder for each thread and model. */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
                                         const struct pz_chip *example_chip, struct pz_pool *pool,
@@ -195,6 +189,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   return pz_object_keep(call, training);
 }
 
+/* Returns the table of GEMM times of a worker. */
 struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker) {
   return ((const struct training *)evaluator)->times[worker];
 }
@@ -220,7 +215,7 @@ static bool holds_tiles(const struct pz_chip *chip) {
 static double bound_training(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
-  struct training *training = training_of(evaluator);
+  struct training *training = (struct training *)evaluator;
   struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
   struct pz_plan_finder *finder = finder_of(training, worker, model);
@@ -235,14 +230,14 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
  * times the bound on the step of the largest chip. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_boxed *box, uint32_t model) {
-  return pz_finder_least_j(call, finder_of(training_of(evaluator), worker, model), &box->hi,
-                           box->least.voltage2);
+  struct pz_plan_finder *finder = finder_of((struct training *)evaluator, worker, model);
+  return pz_finder_least_j(call, finder, &box->hi, box->least.voltage2);
 }
 
 /* Estimates the step of a model on the best chip of a box, which is the largest. */
 static double estimate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                 unsigned worker, const struct pz_boxed *box, uint32_t model) {
-  struct training *training = training_of(evaluator);
+  struct training *training = (struct training *)evaluator;
   struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
   if (!holds_tiles(&box->hi)) return HUGE_VAL;
@@ -251,24 +246,30 @@ static double estimate_training(struct pz_call *call, struct pz_evaluator *evalu
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Finds the plans with a step below limit_s, or none if the chip cannot hold a tile. */
-static struct pz_found_plans find_plans(struct pz_call *call, struct training *training,
-                                        unsigned worker, const struct pz_chip *chip, uint32_t model,
-                                        double limit_s, double *least_s) {
-  struct pz_cluster net = pz_training_cluster(&training->question, chip);
-  struct pz_finder_chip finder_chip = {chip, &net};
-  if (!holds_tiles(chip)) return (struct pz_found_plans){.n = 0};
-  return pz_finder_best(call, finder_of(training, worker, model), finder_chip, limit_s, least_s);
-}
+/* The fastest plan of a model on a chip. */
+struct fastest_plan {
+  const struct pz_found_plan *found; /* NULL if no plan has a step below the limit */
+  double least_s;                    /* lower bound on the step */
+  double dynamic_j;                  /* energy of a step without static power, joules */
+};
 
-/* Returns the dynamic energy of one step with a plan, joules. */
-static double energy_of_plan(struct pz_call *call, struct training *training, unsigned worker,
-                             const struct pz_chip *chip, uint32_t model,
-                             const struct pz_found_plan *found) {
+/* Finds the fastest plan with a step below limit_s on a chip of the space's class.  A chip whose
+ * buffers cannot hold a tile has none. */
+static struct fastest_plan find_fastest(struct pz_call *call, struct training *training,
+                                        unsigned worker, const struct pz_chip *chip, uint32_t model,
+                                        double limit_s) {
+  struct fastest_plan fastest = {.least_s = limit_s};
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
   struct pz_finder_chip finder_chip = {chip, &net};
-  return pz_finder_plan_j(call, finder_of(training, worker, model), finder_chip, &found->plan,
-                          found->p.params);
+  struct pz_plan_finder *finder = finder_of(training, worker, model);
+  if (!holds_tiles(chip)) return fastest;
+  struct pz_found_plans plans =
+      pz_finder_best(call, finder, finder_chip, limit_s, &fastest.least_s);
+  if (!plans.n) return fastest;
+  fastest.found = &plans.list[0];
+  fastest.dynamic_j =
+      pz_finder_plan_j(call, finder, finder_chip, &fastest.found->plan, fastest.found->p.params);
+  return fastest;
 }
 
 /* Returns the best plan of a model on the only chip of a box, with its energy. */
@@ -276,51 +277,43 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
                                               double limit_s) {
-  struct training *training = training_of(evaluator);
-  double least_s = limit_s;
-  struct pz_found_plans found =
-      find_plans(call, training, worker, &chip->lo, model, limit_s, &least_s);
-  if (!found.n)
+  struct training *training = (struct training *)evaluator;
+  struct fastest_plan fastest = find_fastest(call, training, worker, &chip->lo, model, limit_s);
+  if (!fastest.found)
     return (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
                                   .step_s = HUGE_VAL,
                                   .least_s = limit_s};
-  double step_s = found.list[0].p.step_s;
-  return (struct pz_evaluation){
-      .effort = effort,
-      .step_s = step_s,
-      .least_s = least_s,
-      .n_open = least_s < step_s,
-      .dynamic_j = energy_of_plan(call, training, worker, &chip->lo, model, &found.list[0])};
+  double step_s = fastest.found->p.step_s;
+  return (struct pz_evaluation){.effort = effort,
+                                .step_s = step_s,
+                                .least_s = fastest.least_s,
+                                .n_open = fastest.least_s < step_s,
+                                .dynamic_j = fastest.dynamic_j};
 }
 
-/* Finds the best plan on a chip of another class than those of the space.  This needs a separate
- * search, because plan finders handle chips of one class only.  Returns false if none fits. */
-static bool find_plan_of_other_class(struct pz_call *call, struct training *training,
-                                     unsigned worker, const struct pz_chip *chip, uint32_t model,
-                                     struct pz_found_plan *out, double *dynamic_j) {
+/* Finds the best plan of a model on a chip.  Plan finders handle chips of one class only, so that a
+ * chip of another class than those of the space needs a search of its own. */
+bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                           const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
+                           double *dynamic_j) {
+  struct training *training = (struct training *)evaluator;
+  if (chip->execution == PZ_CHIP_SCHEDULED) {
+    struct fastest_plan fastest = find_fastest(call, training, worker, chip, model, HUGE_VAL);
+    if (!fastest.found) return false;
+    *out = *fastest.found;
+    *dynamic_j = fastest.dynamic_j;
+    return true;
+  }
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
-  pz_arena_release(&training->plan_arenas[worker]);
-  pz_arena_init(&training->plan_arenas[worker]);
+  struct pz_arena *arena = &training->plan_arenas[worker];
+  pz_arena_release(arena);
+  pz_arena_init(arena);
   struct pz_plan_question question = pz_training_ask(call, &training->question, model, chip, &net);
-  struct pz_call plans = pz_call_in(call, &training->plan_arenas[worker]);
+  struct pz_call plans = pz_call_in(call, arena);
   const struct pz_found_plans *found = pz_find_plans(&plans, &question);
   if (!found->n) return false;
   *out = found->list[0];
   *dynamic_j = pz_step_energy(call, &question.job, &out->plan, &out->p).dynamic_j;
-  return true;
-}
-
-bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
-                           const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
-                           double *dynamic_j) {
-  struct training *training = training_of(evaluator);
-  double least_s;
-  if (chip->execution != PZ_CHIP_SCHEDULED)
-    return find_plan_of_other_class(call, training, worker, chip, model, out, dynamic_j);
-  struct pz_found_plans found = find_plans(call, training, worker, chip, model, HUGE_VAL, &least_s);
-  if (!found.n) return false;
-  *out = found.list[0];
-  *dynamic_j = energy_of_plan(call, training, worker, chip, model, out);
   return true;
 }
 

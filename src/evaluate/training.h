@@ -1,9 +1,9 @@
 /* The evaluator `training`: the fastest training plan of every model on a cluster of the chip.
  *
- * Times are those of place/plan_search.h for compiled programs: operators run one after another, each as fast as the
- * mapper or the vector model says, so that more of any axis of a space is never slower.  The cluster follows the chip:
- * groups of scale_up devices are connected at the chip's link rate, and the groups with outer_bytes_per_s for each
- * device. */
+ * Times are those of place/plan_question.h for compiled programs: operators run one after another,
+ * each as fast as the mapper or the vector model says, so that more of any axis of a space is never
+ * slower.  The cluster follows the chip: groups of scale_up devices are connected at the chip's
+ * link rate, and the groups with outer_bytes_per_s for each device. */
 #ifndef PZ_EVALUATE_TRAINING_H
 #define PZ_EVALUATE_TRAINING_H
 
@@ -21,8 +21,8 @@ struct pz_training_question {
   double outer_bytes_per_s;
   bool serial; /* operators run one after another, even on chips whose cores are scheduled */
   bool whole;  /* microbatches are not processed in two halves */
-  const char *precision, *peft, *fp8_recipe, *moment_bytes, *mtp, *offload,
-      *memory_margin;             /* fields of every plan as texts, or NULL for the default */
+  /* fields of every plan as texts, or NULL for the default */
+  const char *precision, *peft, *fp8_recipe, *moment_bytes, *mtp, *offload, *memory_margin;
   const struct pz_ending *ending; /* time limit of the search; may be NULL */
 };
 

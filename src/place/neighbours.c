@@ -22,6 +22,7 @@
 
 enum { MAX_MBS = 64 };
 
+/* Returns what is needed to change the fields of a plan. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
@@ -121,9 +122,9 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Returns whether a neighbour may have this value of a degree.  Context parallelism gives a
- * device two parts of a sample to balance causal attention.  Expert parallelism is only doubled
- * or halved. */
+/* Returns whether a neighbour may have this value of a degree (tp, cp, pp, vpp, ep or mbs).  cp
+ * gives a device two parts of a sample to balance causal attention, and ep is only doubled or
+ * halved. */
 static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
                             int64_t degree) {
   const struct pz_plan *base = neighbourhood->plan;
@@ -141,23 +142,15 @@ static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum p
   }
 }
 
-/* Returns the largest value of a degree that is tried. */
-static int64_t largest_degree(const struct pz_neighbourhood *neighbourhood,
-                              enum pz_plan_field field) {
-  switch (field) {
-  case PZ_PLAN_TP: return pz_min(neighbourhood->devices_per_node, neighbourhood->plan->devices);
-  case PZ_PLAN_CP: return neighbourhood->plan->devices;
-  case PZ_PLAN_EP: return 2 * neighbourhood->plan->ep;
-  case PZ_PLAN_MBS: return MAX_MBS;
-  default: return neighbourhood->layers; /* pp and vpp */
-  }
-}
-
-/* Tries all other values of a degree. */
+/* Tries all other values of a degree (tp, cp, pp, vpp, ep or mbs). */
 static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
                           enum pz_plan_field field) {
   const struct pz_plan *base = walk->neighbourhood->plan;
-  int64_t most = largest_degree(walk->neighbourhood, field);
+  int64_t most = walk->neighbourhood->layers; /* of pp and vpp */
+  if (field == PZ_PLAN_TP) most = pz_min(walk->neighbourhood->devices_per_node, base->devices);
+  if (field == PZ_PLAN_CP) most = base->devices;
+  if (field == PZ_PLAN_EP) most = 2 * base->ep;
+  if (field == PZ_PLAN_MBS) most = MAX_MBS;
   for (int64_t value = 1; value <= most; value += field == PZ_PLAN_CP ? value : 1) {
     struct pz_plan plan = *base;
     int64_t *degree = (int64_t *)(void *)((char *)&plan + pz_plan_field(field)->offset);
@@ -234,50 +227,39 @@ static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
   }
 }
 
-/* Tries the other ZeRO stages, and each overlap that is off, if the plan has a use for them. */
-static void change_sharding(struct pz_call *call, struct neighbour_walk *walk, bool zero_stages,
-                            bool overlaps) {
-  const struct pz_plan *base = walk->neighbourhood->plan;
-  bool has_replicas = base->dp * base->cp > 1;
-  const bool applies[] = {has_replicas, has_replicas && base->zero, base->tp > 1, base->pp > 1,
-                          base->ep > 1}; /* by position in pz_overlap_names */
-  for (int zero = 0; zero <= 3 && zero_stages && has_replicas; zero++) {
-    struct pz_plan plan = *base;
-    plan.zero = zero;
-    if (zero != base->zero) try_neighbour(call, walk, plan, PZ_PLAN_ZERO);
-  }
-  for (int i = 0; overlaps && pz_overlap_names[i]; i++) {
-    struct pz_plan plan = *base;
-    plan.overlap |= 1 << i;
-    if (applies[i] && plan.overlap != base->overlap)
-      try_neighbour(call, walk, plan, PZ_PLAN_OVERLAP);
-  }
-}
-
+/* Changes one field of the plan after another, and calls fn for every plan that can run. */
 void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *neighbourhood,
                          pz_neighbour_fn *fn, void *ctx) {
   static const enum pz_plan_field degrees[] = {PZ_PLAN_TP,  PZ_PLAN_CP, PZ_PLAN_PP,
                                                PZ_PLAN_VPP, PZ_PLAN_EP, PZ_PLAN_MBS};
+  const struct pz_plan *base = neighbourhood->plan;
+  uint64_t fields = neighbourhood->changeable_fields;
+  bool has_replicas = base->dp * base->cp > 1;
+  /* whether the plan has a use for each overlap, in the order of pz_overlap_names */
+  const bool applies[] = {has_replicas, has_replicas && base->zero, base->tp > 1, base->pp > 1,
+                          base->ep > 1};
   struct neighbour_walk walk = {.neighbourhood = neighbourhood, .fn = fn, .ctx = ctx};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    if (neighbourhood->changeable_fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
-  if (neighbourhood->changeable_fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
-  if (neighbourhood->changeable_fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
-  change_sharding(call, &walk, neighbourhood->changeable_fields & PZ_PLAN_PIN(ZERO),
-                  neighbourhood->changeable_fields & PZ_PLAN_PIN(OVERLAP));
-  if (!(neighbourhood->changeable_fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
-  struct pz_plan plan = *neighbourhood->plan, flash = plan;
+    if (fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
+  if (fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
+  if (fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
+  for (int zero = 0; zero <= 3 && fields & PZ_PLAN_PIN(ZERO) && has_replicas; zero++) {
+    struct pz_plan plan = *base;
+    plan.zero = zero;
+    if (zero != base->zero) try_neighbour(call, &walk, plan, PZ_PLAN_ZERO);
+  }
+  for (int i = 0; fields & PZ_PLAN_PIN(OVERLAP) && pz_overlap_names[i]; i++) {
+    struct pz_plan plan = *base;
+    plan.overlap |= 1 << i;
+    if (applies[i] && plan.overlap != base->overlap)
+      try_neighbour(call, &walk, plan, PZ_PLAN_OVERLAP);
+  }
+  if (!(fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
+  struct pz_plan plan = *base, flash = *base;
   plan.sp = !plan.sp;
   flash.attention = PZ_ATTENTION_FLASH;
   if (plan.tp > 1) try_neighbour(call, &walk, plan, PZ_PLAN_SP);
-  if (neighbourhood->plan->attention != PZ_ATTENTION_FLASH)
-    try_neighbour(call, &walk, flash, PZ_PLAN_ATTENTION);
-}
-
-void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
-                             struct pz_plan_change *change) {
-  change->gain = 1 - change->p.step_s / run->p.step_s;
-  change->options = pz_plan_options_text(call, &run->plan, &change->plan);
+  if (base->attention != PZ_ATTENTION_FLASH) try_neighbour(call, &walk, flash, PZ_PLAN_ATTENTION);
 }
 
 /* ---- changes with which a plan fits --------------------------------------------------------- */
@@ -285,8 +267,7 @@ void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run 
 /* A search for changes with which the plan of a run fits in memory. */
 struct fitting_search {
   const struct pz_neighbourhood *neighbourhood; /* neighbourhood of the run's plan */
-  /* searches pairs of changes instead of single ones */
-  bool two_changes;
+  bool two_changes;    /* searches pairs of changes instead of single ones */
   bool is_second;      /* the visited neighbours already have a first change */
   struct pz_vec found; /* struct pz_plan_change */
 };
@@ -317,12 +298,13 @@ static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan
   return fits;
 }
 
-/* Compares two changes for qsort(): by step, then by memory. */
-static int by_step(const void *a, const void *b) {
+/* Compares two changes for qsort(): by step, then by memory, then by field. */
+int pz_plan_change_order(const void *a, const void *b) {
   const struct pz_plan_change *first = a, *second = b;
   if (first->p.step_s != second->p.step_s) return first->p.step_s < second->p.step_s ? -1 : 1;
-  return (first->p.peak_bytes > second->p.peak_bytes) -
-         (first->p.peak_bytes < second->p.peak_bytes);
+  if (first->p.peak_bytes != second->p.peak_bytes)
+    return first->p.peak_bytes < second->p.peak_bytes ? -1 : 1;
+  return (first->field > second->field) - (first->field < second->field);
 }
 
 /* The arguments of pz_training_changes(). */
@@ -361,12 +343,16 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
   }
   changes->list = search.found.items;
   changes->n = search.found.n;
-  if (changes->n) qsort(changes->list, changes->n, sizeof *changes->list, by_step);
-  for (uint32_t i = 0; i < changes->n; i++)
-    pz_plan_change_describe(&in_result, args->run, &changes->list[i]);
+  if (changes->n) qsort(changes->list, changes->n, sizeof *changes->list, pz_plan_change_order);
+  for (uint32_t i = 0; i < changes->n; i++) {
+    struct pz_plan_change *change = &changes->list[i];
+    change->gain = 1 - change->p.step_s / args->run->p.step_s;
+    change->options = pz_plan_options_text(&in_result, &args->run->plan, &change->plan);
+  }
   *args->out = pz_object_keep(call, changes);
 }
 
+/* Lists the changes, or pairs of changes, with which the plan of a run fits in memory. */
 enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_training_run *run,
                                    struct pz_plan_changes **out, struct pz_error *err) {

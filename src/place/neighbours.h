@@ -45,8 +45,7 @@ static inline bool pz_neighbour_fits(const struct pz_neighbourhood *neighbourhoo
          prediction->host_bytes <= prediction->usable_host_bytes;
 }
 
-/* Sets the gain of a change to a run, and the command-line options that make the change. */
-void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
-                             struct pz_plan_change *change);
+/* Compares two struct pz_plan_change for qsort(): by step, then by memory, then by field. */
+int pz_plan_change_order(const void *a, const void *b);
 
 #endif

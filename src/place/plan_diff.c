@@ -1,12 +1,11 @@
-/* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans
- * from one to the other on which each change is priced, and a verdict.
+/* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans from
+ * one to the other on which each change is priced, and a verdict.
  *
- * read_side() predicts both runs, and find_differences() lists the fields that differ.
- * walk_path() changes one field at a time, in the order of plan_fields.def with model, chip and
- * cluster first.  If no single change gives a plan that can run, it makes up to MAX_TOGETHER
- * changes at once, as few as possible, or else all that are left.  A field that follows from
- * others (replicas, pipeline order etc.) is not a change of its own.  Prices are those of
- * pz_predict(). */
+ * read_side() predicts both runs, and find_differences() lists the fields that differ.  walk_path()
+ * changes one field at a time, in the order of plan_fields.def with model, chip and cluster first.
+ * If no single change gives a plan that can run, it makes up to MAX_TOGETHER changes at once, as
+ * few as possible, or else all that are left.  A field that follows from others (replicas, pipeline
+ * order etc.) is not a change of its own.  Prices are those of pz_predict(). */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +19,8 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* Items that a path may change: plan fields, and the machine (model, chip and cluster). */
+/* Items that a path may change: plan fields, and model, chip and cluster, which change together as
+ * the item MACHINE. */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 /* One of the two runs that are compared. */
@@ -46,20 +46,6 @@ struct diff_walk {
   struct pz_plan_diff *diff;
 };
 
-/* ---- both sides ----------------------------------------------------------------------------- */
-
-/* Returns the plan with all fields unset whose values follow from other fields. */
-static struct pz_plan chosen_plan(const struct pz_plan *plan) {
-  struct pz_plan chosen = *plan;
-  chosen.dp = chosen.etp = 0;
-  if (plan->sp || plan->tp == 1) chosen.sp = PZ_AS_FRAMEWORK;
-  if (pz_plan_etp(plan) != pz_plan_etp(&chosen)) chosen.etp = plan->etp;
-  if (!pz_plan_is_hybrid_sharded(plan)) chosen.shard = 0;
-  if (plan->pipeline == (plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B))
-    chosen.pipeline = PZ_AS_FRAMEWORK;
-  return chosen;
-}
-
 /* Returns the plan of a run without values that have no effect: first and last layers as in the
  * even division, and moments and a fused loss that are the framework's own. */
 static struct pz_plan canonical_plan(const struct pz_training_run *run, bool experts) {
@@ -78,7 +64,8 @@ static struct pz_plan canonical_plan(const struct pz_training_run *run, bool exp
   return same_moments ? default_moments : plan;
 }
 
-/* Reads the run of one side and predicts it in the memory of the result. */
+/* Reads the run of one side, predicts it in the memory of the result, and determines which fields
+ * of its plan were chosen. */
 static void read_side(struct pz_call *call, const struct pz_diff_side *given,
                       struct diff_side *side, struct pz_call *result, struct pz_training_run *run) {
   struct pz_diff_side options = {.size = sizeof options};
@@ -95,14 +82,24 @@ static void read_side(struct pz_call *call, const struct pz_diff_side *given,
   *run = pz_training_run_make(result, &side->job, &filled, false);
   side->model = pz_neighbourhood_make(call, &side->job, &run->plan).model;
   side->canonical = canonical_plan(run, side->model.experts > 0);
-  side->chosen = chosen_plan(&side->canonical);
+  /* unset the fields whose values follow from other fields */
+  const struct pz_plan *plan = &side->canonical;
+  struct pz_plan *chosen = &side->chosen;
+  bool is_usual_order =
+      plan->pipeline == (plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B);
+  *chosen = *plan;
+  chosen->dp = chosen->etp = 0;
+  if (plan->sp || plan->tp == 1) chosen->sp = PZ_AS_FRAMEWORK;
+  if (pz_plan_etp(plan) != pz_plan_etp(chosen)) chosen->etp = plan->etp;
+  if (!pz_plan_is_hybrid_sharded(plan)) chosen->shard = 0;
+  if (is_usual_order) chosen->pipeline = PZ_AS_FRAMEWORK;
   side->can_run = pz_framework_can_run(&run->plan, &side->model, &why);
   pz_text_copy(run->refusal, sizeof run->refusal, why.message);
 }
 
 /* ---- differences ---------------------------------------------------------------------------- */
 
-/* Compares two JSON values and releases them. */
+/* Returns whether two JSON values are equal, and releases both. */
 static bool same_json(json_t *first, json_t *second) {
   bool same = first && second && json_equal(first, second);
   json_decref(first);
@@ -115,35 +112,20 @@ static bool same_text(const char *first, const char *second) {
   return first == second || (first && second && strcmp(first, second) == 0);
 }
 
-/* Returns whether two networks are equal apart from their number of devices. */
-static bool same_network(const struct pz_cluster *first, const struct pz_cluster *second) {
-  if (!first || !second) return first == second;
-  struct pz_cluster first_scaled = *first, second_scaled = *second;
-  first_scaled.devices = second_scaled.devices = pz_max(first->devices, second->devices);
-  first_scaled.stated_devices = second_scaled.stated_devices = 1;
-  return same_json(pz_cluster_json(&first_scaled), pz_cluster_json(&second_scaled));
-}
-
-/* Returns whether two plans have the same value of a field. */
-static bool same_field(const struct pz_plan *first, const struct pz_plan *second,
-                       enum pz_plan_field field) {
-  char first_text[PZ_FIELD_TEXT_MOST], second_text[PZ_FIELD_TEXT_MOST];
-  if (field == PZ_PLAN_STAGE_RECOMPUTE) {
-    const int64_t *first_layers = first->stage_recompute, *second_layers = second->stage_recompute;
-    if (!first_layers || !second_layers) return first_layers == second_layers;
-    return first->pp == second->pp &&
-           memcmp(first_layers, second_layers, (size_t)first->pp * sizeof *first_layers) == 0;
-  }
-  return strcmp(pz_plan_field_text(first, field, first_text, sizeof first_text),
-                pz_plan_field_text(second, field, second_text, sizeof second_text)) == 0;
-}
-
 /* Returns whether two plans differ in a field that matters in at least one of them. */
 static bool differs_visibly(const struct pz_plan *first, const struct pz_plan *second,
                             enum pz_plan_field field) {
-  bool is_relevant = field == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(first, field) ||
-                     pz_plan_field_is_relevant(second, field);
-  return is_relevant && !same_field(first, second, field);
+  char first_text[PZ_FIELD_TEXT_MOST], second_text[PZ_FIELD_TEXT_MOST];
+  if (field == PZ_PLAN_STAGE_RECOMPUTE) {
+    const int64_t *first_layers = first->stage_recompute, *second_layers = second->stage_recompute;
+    if (!first_layers || !second_layers) return first_layers != second_layers;
+    return first->pp != second->pp ||
+           memcmp(first_layers, second_layers, (size_t)first->pp * sizeof *first_layers) != 0;
+  }
+  if (!pz_plan_field_is_relevant(first, field) && !pz_plan_field_is_relevant(second, field))
+    return false;
+  return strcmp(pz_plan_field_text(first, field, first_text, sizeof first_text),
+                pz_plan_field_text(second, field, second_text, sizeof second_text)) != 0;
 }
 
 /* Returns whether two plans have the same values of all fields that matter in them. */
@@ -153,7 +135,7 @@ static bool same_plan(const struct pz_plan *first, const struct pz_plan *second)
   return true;
 }
 
-/* Appends a field that differs, with its values in both runs. */
+/* Appends a field that differs, with its values in both runs, or "-" for NULL. */
 static void add_difference(struct pz_call *result, struct pz_plan_diff *diff, const char *name,
                            const char *value_a, const char *value_b) {
   struct pz_field_difference *difference = &diff->fields[diff->n_fields++];
@@ -162,7 +144,8 @@ static void add_difference(struct pz_call *result, struct pz_plan_diff *diff, co
   difference->b = pz_copy_text(result, value_b ? value_b : "-");
 }
 
-/* Lists the fields that differ, and the items that the path has to change. */
+/* Lists the fields that differ, and the items that the path has to change: model, chip and cluster
+ * as one item, and the fields that at least one run has chosen. */
 static void find_differences(struct pz_call *result, struct diff_walk *walk) {
   const struct pz_job *job_a = &walk->a.job, *job_b = &walk->b.job;
   const struct pz_plan *plan_a = &walk->a.canonical, *plan_b = &walk->b.canonical;
@@ -170,7 +153,13 @@ static void find_differences(struct pz_call *result, struct diff_walk *walk) {
   bool model = !same_text(job_a->model, job_b->model) || !same_text(job_a->config, job_b->config);
   bool chip = job_a->chip != job_b->chip &&
               !same_json(pz_chip_json(job_a->chip), pz_chip_json(job_b->chip));
-  bool net = !same_network(job_a->net, job_b->net);
+  bool net = job_a->net != job_b->net;
+  if (job_a->net && job_b->net) { /* the number of devices is a field of the plan */
+    struct pz_cluster scaled_a = *job_a->net, scaled_b = *job_b->net;
+    scaled_a.devices = scaled_b.devices = pz_max(scaled_a.devices, scaled_b.devices);
+    scaled_a.stated_devices = scaled_b.stated_devices = 1;
+    net = !same_json(pz_cluster_json(&scaled_a), pz_cluster_json(&scaled_b));
+  }
   diff->fields = pz_alloc(result, PZ_RUN_FIELDS, sizeof *diff->fields);
   if (model || chip || net) walk->items[walk->n_items++] = MACHINE;
   if (model) add_difference(result, diff, "model", job_a->model, job_b->model);
@@ -252,8 +241,8 @@ static bool try_items(struct pz_call *call, const struct diff_walk *walk,
   return status == PZ_OK && isfinite(change->p.step_s) && isfinite(change->p.peak_bytes);
 }
 
-/* Extends the choice by `size` of the items from position `from` on, so that the plan can run.
- * Returns false if no such choice exists, otherwise makes the first one. */
+/* Adds `size` of the items from position `from` on to the choice, so that the plan can run with the
+ * changed items; *change is its price.  Returns false if no such choice exists. */
 static bool find_runnable_items(struct pz_call *call, const struct diff_walk *walk, int size,
                                 int from, struct item_choice *choice,
                                 struct pz_diff_change *change) {
@@ -264,14 +253,6 @@ static bool find_runnable_items(struct pz_call *call, const struct diff_walk *wa
     choice->n--;
   }
   return false;
-}
-
-/* Returns the difference in a field, or NULL if the runs agree in it. */
-static const struct pz_field_difference *find_difference(const struct pz_plan_diff *diff,
-                                                         const char *name) {
-  for (uint32_t i = 0; i < diff->n_fields; i++)
-    if (strcmp(diff->fields[i].name, name) == 0) return &diff->fields[i];
-  return NULL;
 }
 
 /* Returns a description of the chosen items, "tp 8 -> 4, pp 4 -> 2".  Appends their new values to
@@ -286,22 +267,16 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
     for (int k = 0; k < names; k++) {
       const char *name =
           item == MACHINE ? machine[k] : pz_plan_field_name((enum pz_plan_field)item);
-      const struct pz_field_difference *difference = find_difference(walk->diff, name);
-      if (!difference) continue;
+      const struct pz_field_difference *difference = walk->diff->fields;
+      const struct pz_field_difference *end = difference + walk->diff->n_fields;
+      while (difference < end && strcmp(difference->name, name) != 0) difference++;
+      if (difference == end) continue; /* the runs agree in this field */
       text = pz_format(result, "%s%s%s %s -> %s", text, *text ? ", " : "", name, difference->a,
                        difference->b);
       *values = pz_format(result, "%s%s%s %s", *values, **values ? ", " : "", name, difference->b);
     }
   }
   return text;
-}
-
-/* Returns whether the plan already equals that of run b, because the items that are left only
- * follow from other fields. */
-static bool only_followers_left(const struct diff_walk *walk, const struct pz_plan *plan) {
-  for (int i = 0; i < walk->n_items; i++)
-    if (walk->items[i] == MACHINE) return false;
-  return walk->n_items && same_plan(plan, &walk->b.canonical);
 }
 
 /* Walks from plan a to plan b, and appends each change with its price to the path. */
@@ -323,18 +298,21 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
     const char *values = diff->changes;
     change.fields = (uint32_t)choice.n;
     change.change = describe_items(result, walk, &choice, &values);
-    /* Change the chosen items, and remove them from the items that are left. */
+    /* change the chosen items, and remove them from the items that are left */
     int n_left = 0, chosen = 0;
+    bool machine_is_left = false;
     for (int i = 0; i < walk->n_items; i++) {
       if (chosen < choice.n && choice.position[chosen] == i) {
         set_item(walk, walk->items[i], &walk->plan, &walk->job);
         chosen++;
       } else {
+        machine_is_left |= walk->items[i] == MACHINE;
         walk->items[n_left++] = walk->items[i];
       }
     }
     walk->n_items = n_left;
-    if (only_followers_left(walk, &change.plan)) {
+    /* the plan may equal that of run b already, if the items that are left follow from others */
+    if (n_left && !machine_is_left && same_plan(&change.plan, &walk->b.canonical)) {
       change.p = diff->b.p;
       walk->n_items = 0;
     }
@@ -354,7 +332,7 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* Returns the parts of the step that differ most, by at least a thousandth of the step:
+/* Returns a text with the three parts of the step that differ most, by at least a thousandth of it:
  * ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others". */
 static const char *describe_parts(struct pz_call *result, const struct pz_prediction *a,
                                   const struct pz_prediction *b) {
@@ -421,6 +399,7 @@ static const char *describe_verdict(struct pz_call *result, const struct pz_plan
                    why);
 }
 
+/* The arguments of pz_plan_diff(). */
 struct diff_args {
   const struct pz_diff_side *a, *b;
   struct pz_plan_diff **out;
@@ -449,6 +428,7 @@ static void compare_runs(struct pz_call *call, void *ctx) {
   *args->out = pz_object_keep(call, diff);
 }
 
+/* Compares two runs: the fields that differ, the path from one to the other, and a verdict. */
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,
                             struct pz_plan_diff **out, struct pz_error *err) {
   struct diff_args args = {a, b, out};

@@ -17,6 +17,10 @@
 #include "place/plan_pricing.h"
 #include "step/step_energy.h"
 
+/* Lowers bounds by more than the rounding of sums that a step adds in another order. */
+static const double ROUNDING = 1 - 1e-9;
+
+/* A shape with a lower bound of the step of its plans. */
 struct ranked_shape {
   double bound_s;
   uint32_t shape;
@@ -42,9 +46,8 @@ struct pz_plan_finder {
   struct pz_step_shape *promising_shape;
 };
 
-/* ---- a chip --------------------------------------------------------------------------------- */
-
-/* Returns a hash, never 0, of everything that layer times depend on. */
+/* Returns a hash, never 0, of the properties of a chip and its network on which layer times
+ * depend. */
 static uint64_t chip_key(struct pz_finder_chip finder_chip) {
   const struct pz_chip *chip = finder_chip.chip;
   struct pz_power_law law = pz_power_law_of(chip);
@@ -88,13 +91,15 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Returns a lower bound of the slowdown by devices that wait for each other: that of all
- * devices.  With fewer devices, the work of each grows by more than the waiting falls. */
+/* Returns a lower bound of the factor by which devices that wait for each other lengthen a step:
+ * that of all devices.  With fewer devices, the work of each grows by more than the waiting
+ * falls. */
 static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* Returns a lower bound of the step of all plans of a shape, from the time of a microbatch. */
+/* Returns a lower bound of the step of all plans of a shape, in seconds: the time of a whole
+ * microbatch, times the microbatches of each device if all devices share the work evenly. */
 static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
   enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
@@ -102,7 +107,8 @@ static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz
          finder->terms.share[shape] * waiting_factor(&finder->question);
 }
 
-/* Returns a lower bound of the step of all plans of a shape that fit, from its frontier. */
+/* Returns a lower bound of the step of the plans of a shape that fit, in seconds: the least bound
+ * of its frontier with the times of the terms on the chip. */
 static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *finder,
                                const struct pz_term_rates *rates, uint32_t shape) {
   const struct pz_frontier *plans = pz_plan_frontier_shape(call, &finder->frontiers, shape);
@@ -113,6 +119,7 @@ static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *find
   return pz_frontier_least_s(plans, &seconds);
 }
 
+/* Returns the least bound of all shapes by rates of the chip, or enough_s if none is less. */
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s) {
   set_chip(finder, finder_chip, enough_s);
@@ -184,48 +191,44 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
   return terms;
 }
 
-/* Lowers *least_s to the least bound of the grid's plans, whose plan becomes the promising one. */
-static void bound_grid(struct pz_call *call, struct pz_plan_finder *finder,
-                       struct pz_step_shape *shape, uint32_t grid,
-                       const struct pz_term_seconds *seconds, double *least_s) {
-  const struct pz_frontier *plans = pz_plan_frontier_grid(call, &finder->frontiers, grid);
-  for (uint32_t i = 0; i < plans->n_plans; i++) {
-    const struct pz_frontier_plan *packed = &pz_frontier_plans(plans)[i];
-    struct pz_plan plan =
-        pz_frontier_unpack(plans, packed, &finder->space, pz_grid_at(&finder->space, grid));
-    /* gradients of a single microbatch need not be accumulated */
-    double single_factor = 1;
-    if (pz_plan_microbatches(&plan) == 1)
-      single_factor = pz_fmin(1, shape->time[0].single_s / shape->time[0].several_s);
-    if (pz_frontier_plan_s(plans, packed, seconds) * single_factor >= *least_s) continue;
-    double bound_s = pz_step_bound(call, shape->model, &plan);
-    if (bound_s * (1 - 1e-9) >= *least_s) continue;
-    *least_s = bound_s * (1 - 1e-9);
-    finder->promising = plan;
-    finder->promising_shape = shape;
-  }
-}
-
-/* Lowers *least_s to the least bound of the shape's plans on a chip in the question's network. */
+/* Lowers *least_s to the least bound of the shape's plans on a chip in the question's network.  The
+ * plan with the least bound becomes the promising one. */
 static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
                            struct pz_step_shape *shape, const struct pz_chip *chip,
                            double *least_s) {
   const struct pz_plan_space *space = &finder->space;
   pz_plan_space_check_stop(call, space);
   time_shape(call, finder, shape, (struct pz_finder_chip){chip, finder->question.job.net});
-  double layers_s = pz_fmin(shape->time[0].single_s, shape->time[0].several_s) *
-                    pz_step_shape_share(space->question, shape) * waiting_factor(space->question) *
-                    (1 - 1e-9);
+  double microbatch_s = pz_fmin(shape->time[0].single_s, shape->time[0].several_s);
+  double layers_s = microbatch_s * pz_step_shape_share(space->question, shape) *
+                    waiting_factor(space->question) * ROUNDING;
   if (layers_s >= *least_s) return;
   struct pz_term_seconds seconds = timed_terms(call, space, shape);
-  for (uint32_t i = shape->first_grid; i < shape->first_grid + shape->n_grids; i++)
-    if (pz_plan_grid_bound_s(space->question, shape, pz_grid_at(space, i)) * (1 - 1e-9) < *least_s)
-      bound_grid(call, finder, shape, i, &seconds, least_s);
+  for (uint32_t i = shape->first_grid; i < shape->first_grid + shape->n_grids; i++) {
+    const struct pz_plan_grid *grid = pz_grid_at(space, i);
+    double grid_s = pz_plan_grid_bound_s(space->question, shape, grid) * ROUNDING;
+    if (!(grid_s < *least_s)) continue;
+    const struct pz_frontier *plans = pz_plan_frontier_grid(call, &finder->frontiers, i);
+    for (uint32_t k = 0; k < plans->n_plans; k++) {
+      const struct pz_frontier_plan *packed = &pz_frontier_plans(plans)[k];
+      struct pz_plan plan = pz_frontier_unpack(plans, packed, space, grid);
+      /* gradients of a single microbatch need not be accumulated */
+      double single_factor = 1;
+      if (pz_plan_microbatches(&plan) == 1)
+        single_factor = pz_fmin(1, shape->time[0].single_s / shape->time[0].several_s);
+      if (pz_frontier_plan_s(plans, packed, &seconds) * single_factor >= *least_s) continue;
+      double bound_s = pz_step_bound(call, shape->model, &plan) * ROUNDING;
+      if (bound_s >= *least_s) continue;
+      *least_s = bound_s;
+      finder->promising = plan;
+      finder->promising_shape = shape;
+    }
+  }
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on the chip of the question.  The
- * relaxation without nested mappings, whose GEMM times are stored, is often sufficient to exclude
- * the shape. */
+/* Lowers *least_s to the least bound of the shape's plans on the chip of the question.  A chip
+ * whose GEMMs need no nested mappings is never slower, and its GEMM times are stored, so that it is
+ * tried first: its bound often excludes the shape. */
 static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_step_shape *shape, double *least_s) {
   struct pz_finder_chip question_chip = {finder->question.job.chip, finder->question.job.net};
@@ -240,6 +243,7 @@ static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
   bound_shape_on(call, finder, shape, question_chip.chip, least_s);
 }
 
+/* Returns the least bound of all shapes by layer times on the chip, or enough_s if none is less. */
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s) {
   double least_s = enough_s;
@@ -252,6 +256,7 @@ double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
   return least_s;
 }
 
+/* Returns a lower bound of the step of the promising plan on another chip, in seconds. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip) {
   struct pz_chip relaxed = *finder_chip.chip;
@@ -265,25 +270,8 @@ double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder
 
 /* ---- the best plan -------------------------------------------------------------------------- */
 
-/* Prices the grids of a shape that could have the best plan, lowest bound first. */
-static void price_shape(struct pz_call *call, struct pz_plan_finder *finder,
-                        const struct pz_step_shape *shape) {
-  finder->open_grids.n = 0;
-  for (uint32_t i = shape->first_grid; i < shape->first_grid + shape->n_grids; i++) {
-    struct pz_plan_grid *grid = pz_grid_at(&finder->space, i);
-    grid->bound_s = pz_plan_grid_bound_s(&finder->question, shape, grid);
-    grid->bound = grid->bound_s;
-    if (pz_plan_pricing_promises(&finder->pricing, grid))
-      pz_append(call, &finder->open_grids, grid);
-  }
-  pz_plan_grids_sort(&finder->open_grids);
-  for (uint32_t i = 0; i < finder->open_grids.n; i++) {
-    const struct pz_plan_grid *grid = pz_vec_at(&finder->open_grids, struct pz_plan_grid, i);
-    if (!pz_plan_pricing_promises(&finder->pricing, grid)) break;
-    pz_plan_pricing_grid(call, &finder->pricing, grid);
-  }
-}
-
+/* Prices the promising plan first, and then the grids of the shapes that it does not exclude,
+ * lowest bound first.  Sets *least_s to a lower bound of the step of all plans. */
 struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
                                      struct pz_finder_chip finder_chip, double cutoff_s,
                                      double *least_s) {
@@ -301,7 +289,22 @@ struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder
     struct pz_step_shape *shape = pz_shape_at(&finder->space, finder->ranked[i].shape);
     double bound_s = limit_s;
     bound_shape(call, finder, shape, &bound_s);
-    if (bound_s < limit_s) price_shape(call, finder, shape);
+    if (!(bound_s < limit_s)) continue;
+    finder->open_grids.n = 0;
+    for (uint32_t k = shape->first_grid; k < shape->first_grid + shape->n_grids; k++) {
+      struct pz_plan_grid *grid = pz_grid_at(&finder->space, k);
+      grid->bound_s = pz_plan_grid_bound_s(&finder->question, shape, grid);
+      grid->bound = grid->bound_s;
+      if (pz_plan_pricing_promises(&finder->pricing, grid))
+        pz_append(call, &finder->open_grids, grid);
+    }
+    qsort(finder->open_grids.items, finder->open_grids.n, sizeof(struct pz_plan_grid),
+          pz_plan_grid_order);
+    for (uint32_t k = 0; k < finder->open_grids.n; k++) {
+      const struct pz_plan_grid *grid = pz_vec_at(&finder->open_grids, struct pz_plan_grid, k);
+      if (!pz_plan_pricing_promises(&finder->pricing, grid)) break;
+      pz_plan_pricing_grid(call, &finder->pricing, grid);
+    }
   }
   if (found->n) {
     double step_s = found->list[0].p.step_s;
@@ -310,13 +313,13 @@ struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder
   return *found;
 }
 
-/* ---- energy --------------------------------------------------------------------------------- */
-
+/* Returns a lower bound of the joules of a step without static power (pz_term_least_j). */
 double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
                          const struct pz_chip *chip, double voltage2) {
   return pz_term_least_j(call, &finder->terms, chip, voltage2);
 }
 
+/* Returns the joules of a step with a plan, without static power. */
 double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_finder_chip finder_chip, const struct pz_plan *plan,
                         double params) {
@@ -335,7 +338,8 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- a finder ------------------------------------------------------------------------------- */
 
-/* Sets the range of grids and the representative of each shape. */
+/* Sets the range of grids of each shape, whether all its plans have several microbatches, and its
+ * representative: the shape that differs at most in `halves`. */
 static void link_shapes(struct pz_plan_space *space) {
   for (uint32_t i = 0; i < space->grids.n; i++) { /* the grids of a shape are adjacent */
     const struct pz_plan_grid *grid = pz_grid_at(space, i);
@@ -347,8 +351,8 @@ static void link_shapes(struct pz_plan_space *space) {
     shape->n_grids++;
     shape->always_several &= space->question->plan.batch > shape->mbs * grid->dp;
   }
-  for (uint32_t i = 0; i < space->shapes.n;
-       i++) { /* a shape with halves directly follows the shape without halves */
+  /* a shape with halves directly follows the shape without halves */
+  for (uint32_t i = 0; i < space->shapes.n; i++) {
     struct pz_step_shape *shape = pz_shape_at(space, i);
     shape->representative = i;
     if (!i) continue;
@@ -364,12 +368,14 @@ static void link_shapes(struct pz_plan_space *space) {
 static void release_finder(void *finder) {
   struct pz_plan_finder *plan_finder = finder;
   pz_plan_space_release(&plan_finder->space);
-  pz_plan_memory_release(&plan_finder->memory);
-  pz_plan_frontiers_release(&plan_finder->frontiers);
+  pz_arena_release(&plan_finder->memory.cache_arena);
+  pz_arena_release(&plan_finder->frontiers.arena);
   pz_product_times_free(plan_finder->own_times);
   pz_arena_release(&plan_finder->best_plans);
 }
 
+/* Makes a finder.  It lists the space and opens its shapes on the chip of the question, without
+ * nested mappings because shapes are timed again for every chip. */
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_call in_finder;
@@ -383,7 +389,6 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   pz_plan_frontiers_init(&finder->frontiers, &finder->space, &finder->memory);
   pz_defer(call, release_finder, finder);
   struct pz_plan_space *space = &finder->space;
-  /* shapes are timed again for every chip, so that relaxed times are sufficient at first */
   relaxed->rules.nested_mapping = false;
   finder->question.job.chip = relaxed;
   if (!question->job.times) finder->own_times = pz_product_times_new(call, question->shared);

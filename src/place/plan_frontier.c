@@ -2,8 +2,8 @@
  *
  * pz_plan_frontier_grid() visits the plans of a grid and lists those that fit and that no listed
  * plan dominates (add_grid_plan).  pz_plan_frontier_shape() merges the frontiers of the grids of a
- * shape by their counts alone.  A finished list is packed into one piece of memory (pack_frontier)
- * and stored for this finder and others (store_frontier). */
+ * shape by their counts alone.  store_frontier() packs a finished list into one piece of memory and
+ * stores it for this finder and others. */
 #include "place/plan_frontier.h"
 
 #include <math.h>
@@ -17,21 +17,14 @@ _Static_assert(sizeof(struct pz_frontier) % sizeof(double) == 0 &&
                    sizeof(struct pz_frontier_plan) % sizeof(double) == 0,
                "counts are stored after the plans");
 
-/* Returns the counts of stage i of the frontier: a number for each term of the model. */
+/* Returns row i of the frontier's counts: how often a stage of a plan runs each term. */
 static const double *frontier_counts(const struct pz_frontier *frontier, uint32_t i) {
   const double *first_counts =
       (const double *)(const void *)(pz_frontier_plans(frontier) + frontier->n_plans);
   return first_counts + (size_t)i * pz_terms_of(frontier->kinds);
 }
 
-/* Returns the size of a packed frontier. */
-static size_t frontier_bytes(const struct pz_frontier *frontier) {
-  return sizeof *frontier + frontier->n_plans * sizeof(struct pz_frontier_plan) +
-         (size_t)frontier->n_counts * pz_terms_of(frontier->kinds) * sizeof(double) +
-         frontier->n_stages * sizeof(int64_t);
-}
-
-/* A plan of a frontier under construction.  Its counts are in the list of counts. */
+/* A plan of a frontier under construction, with its rows in the list of counts. */
 struct listed_plan {
   struct pz_plan plan;
   uint32_t first_count, n_counts;
@@ -52,41 +45,7 @@ static struct frontier_list begin_list(struct pz_call *call, struct pz_plan_fron
   return list;
 }
 
-/* Packs a list into one piece of memory, for a model with this many kinds of layers. */
-static const struct pz_frontier *pack_frontier(struct frontier_list *list, uint32_t kinds) {
-  struct pz_frontier head = {list->plans.n, list->counts.n, 0, kinds};
-  for (uint32_t i = 0; i < head.n_plans; i++) {
-    const struct pz_plan *listed = &pz_vec_at(&list->plans, struct listed_plan, i)->plan;
-    if (listed->stage_recompute) head.n_stages += (uint32_t)listed->pp;
-  }
-  struct pz_frontier *frontier = pz_alloc(&list->memory, 1, frontier_bytes(&head));
-  *frontier = head;
-  struct pz_frontier_plan *plans = (struct pz_frontier_plan *)(frontier + 1);
-  double *counts = (double *)(void *)(plans + frontier->n_plans);
-  int64_t *stages = (int64_t *)(void *)(counts + (size_t)frontier->n_counts * pz_terms_of(kinds));
-  uint32_t stage = 0;
-  for (uint32_t i = 0; i < frontier->n_plans; i++) {
-    const struct listed_plan *listed = pz_vec_at(&list->plans, struct listed_plan, i);
-    const struct pz_plan *plan = &listed->plan;
-    plans[i] = (struct pz_frontier_plan){.first_count = listed->first_count,
-                                         .n_counts = listed->n_counts,
-                                         .first_stage = plan->stage_recompute ? stage : PZ_NONE,
-                                         .vpp = (int32_t)plan->vpp,
-                                         .first_layers = (int32_t)plan->first_layers,
-                                         .last_layers = (int32_t)plan->last_layers,
-                                         .recompute_layers = (int32_t)plan->recompute_layers,
-                                         .zero = (uint8_t)plan->zero,
-                                         .pipeline = (uint8_t)plan->pipeline,
-                                         .recompute = (uint8_t)plan->recompute};
-    for (int64_t k = 0; plan->stage_recompute && k < plan->pp; k++)
-      stages[stage++] = plan->stage_recompute[k];
-  }
-  for (uint32_t i = 0; i < frontier->n_counts; i++)
-    for (uint32_t k = 0; k < pz_terms_of(kinds); k++)
-      *counts++ = pz_vec_at(&list->counts, struct pz_term_counts, i)->n[pz_term_at(kinds, k)];
-  return frontier;
-}
-
+/* Returns the plan of a grid with the fields of a packed plan. */
 struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
                                   const struct pz_frontier_plan *packed,
                                   const struct pz_plan_space *space,
@@ -107,6 +66,8 @@ struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
   return plan;
 }
 
+/* Returns a lower bound of the pipeline's time in seconds: the longest stage, whose time is the sum
+ * of its counts times the seconds of the terms. */
 double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_frontier_plan *plan,
                           const struct pz_term_seconds *seconds) {
   uint32_t n = pz_terms_of(frontier->kinds);
@@ -117,28 +78,21 @@ double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_fr
     for (uint32_t k = 0; k < n; k++) stage_s += counts[k] * seconds->s[k];
     longest_s = pz_fmax(longest_s, stage_s);
   }
-  return longest_s *
-         (1 - 1e-9); /* the margin covers rounding: the step sums the terms in another order */
+  /* the margin covers rounding: the step sums the terms in another order */
+  return longest_s * (1 - 1e-9);
 }
 
+/* Returns the least lower bound of the plans of a frontier, in seconds. */
 double pz_frontier_least_s(const struct pz_frontier *frontier,
                            const struct pz_term_seconds *seconds) {
+  const struct pz_frontier_plan *plans = pz_frontier_plans(frontier);
   double least_s = HUGE_VAL;
   for (uint32_t i = 0; i < frontier->n_plans; i++)
-    least_s =
-        pz_fmin(least_s, pz_frontier_plan_s(frontier, &pz_frontier_plans(frontier)[i], seconds));
+    least_s = pz_fmin(least_s, pz_frontier_plan_s(frontier, &plans[i], seconds));
   return least_s;
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
-
-/* Returns whether the first stage runs every term at most as often as the second. */
-static bool counts_at_most(const struct pz_term_counts *first,
-                           const struct pz_term_counts *second) {
-  for (int i = 0; i < PZ_TERMS; i++)
-    if (first->n[i] > second->n[i]) return false;
-  return true;
-}
 
 /* Returns whether a plan with the first counts is never slower than one with the second: each of
  * its stages runs every term at most as often as some stage of the other plan. */
@@ -146,16 +100,19 @@ static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
                          const struct pz_term_counts *second, uint32_t n_second) {
   for (uint32_t i = 0; i < n_first; i++) {
     bool is_covered = false;
-    for (uint32_t k = 0; k < n_second && !is_covered; k++)
-      is_covered = counts_at_most(&first[i], &second[k]);
+    for (uint32_t k = 0; k < n_second && !is_covered; k++) {
+      is_covered = true;
+      for (int term = 0; term < PZ_TERMS && is_covered; term++)
+        is_covered = first[i].n[term] <= second[k].n[term];
+    }
     if (!is_covered) return false;
   }
   return true;
 }
 
-/* Computes how often each stage of a plan runs each term, including earlier stages that the
- * first microbatch passes before.  Leaves out stages that others dominate.  Waiting for other
- * devices raises all counts.  Returns the number of counts. */
+/* Computes how often each stage of a plan runs each term, including the earlier stages through
+ * which the first microbatch passes.  Leaves out stages that others dominate.  Waiting for other
+ * devices raises all counts.  Returns the number of stages in `counts`. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
                             struct pz_term_counts counts[MAX_PLAN_COUNTS]) {
@@ -172,7 +129,7 @@ static uint32_t plan_counts(const struct pz_plan_question *question,
     if (never_slower(&stage_counts, 1, counts, n)) continue;
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; i++)
-      if (!counts_at_most(&counts[i], &stage_counts)) counts[n_kept++] = counts[i];
+      if (!never_slower(&counts[i], 1, &stage_counts, 1)) counts[n_kept++] = counts[i];
     n = n_kept;
     if (n < MAX_PLAN_COUNTS) /* without room, the stage is left out, which only lowers the bound */
       counts[n++] = stage_counts;
@@ -203,41 +160,28 @@ static bool is_dominated(const struct frontier_list *list, const struct pz_plan 
 
 /* ---- stored frontiers ----------------------------------------------------------------------- */
 
-/* Initializes an empty index of frontiers. */
-static void init_frontiers(struct pz_plan_frontiers *frontiers) {
+/* Makes an empty store of frontiers. */
+void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,
+                            struct pz_plan_memory *memory) {
+  *frontiers = (struct pz_plan_frontiers){.space = space, .memory = memory};
   pz_arena_init(&frontiers->arena);
   pz_map_init(&frontiers->index, &frontiers->arena);
   pz_vec_init(&frontiers->stored, &frontiers->arena, sizeof(const struct pz_frontier *));
 }
 
-void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,
-                            struct pz_plan_memory *memory) {
-  *frontiers = (struct pz_plan_frontiers){.space = space, .memory = memory};
-  init_frontiers(frontiers);
-}
-
-void pz_plan_frontiers_release(struct pz_plan_frontiers *frontiers) {
-  pz_arena_release(&frontiers->arena);
-}
-
+/* Empties the store if it uses more than MAX_FRONTIER_BYTES. */
 void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers) {
   if (frontiers->arena.total_bytes <= MAX_FRONTIER_BYTES) return;
   pz_arena_release(&frontiers->arena);
-  init_frontiers(frontiers);
+  pz_plan_frontiers_init(frontiers, frontiers->space, frontiers->memory);
 }
 
 /* The key by which a frontier is stored. */
 struct frontier_key {
   int64_t table, question;
-  int64_t item; /* the index of a grid, or -1 - the index of a shape */
+  int64_t owner; /* the index of a grid, or -1 - the index of a shape */
   int64_t hbm_bytes;
 };
-
-/* Returns the key by which the frontier of a grid or shape is stored. */
-static struct frontier_key frontier_key(const struct pz_plan_frontiers *frontiers, int64_t item) {
-  return (struct frontier_key){PZ_SHARED_FRONTIER, frontiers->space->question->sharing_key, item,
-                               (int64_t)frontiers->memory->hbm_bytes};
-}
 
 /* Stores a frontier in the index of this finder. */
 static void note_frontier(struct pz_call *call, struct pz_plan_frontiers *frontiers,
@@ -259,14 +203,45 @@ static const struct pz_frontier *find_frontier(struct pz_call *call,
   return frontier;
 }
 
-/* Packs a finished list, stores it for all finders, and releases the memory of the list. */
+/* Packs a finished list into one piece of memory, stores it for all finders, and releases the
+ * memory of the list. */
 static const struct pz_frontier *store_frontier(struct pz_call *call, struct frontier_list *list,
                                                 const struct frontier_key *key,
                                                 const struct pz_step_shape *shape) {
   struct pz_plan_frontiers *frontiers = list->frontiers;
   struct pz_call in_frontiers = pz_call_in(call, &frontiers->arena);
-  const struct pz_frontier *packed = pack_frontier(list, shape->model->kinds.n);
-  size_t bytes = frontier_bytes(packed);
+  uint32_t kinds = shape->model->kinds.n, terms = pz_terms_of(kinds), stage = 0;
+  struct pz_frontier head = {list->plans.n, list->counts.n, 0, kinds};
+  for (uint32_t i = 0; i < head.n_plans; i++) {
+    const struct pz_plan *plan = &pz_vec_at(&list->plans, struct listed_plan, i)->plan;
+    if (plan->stage_recompute) head.n_stages += (uint32_t)plan->pp;
+  }
+  size_t bytes = sizeof head + head.n_plans * sizeof(struct pz_frontier_plan) +
+                 (size_t)head.n_counts * terms * sizeof(double) + head.n_stages * sizeof(int64_t);
+  struct pz_frontier *packed = pz_alloc(&list->memory, 1, bytes);
+  *packed = head;
+  struct pz_frontier_plan *plans = (struct pz_frontier_plan *)(packed + 1);
+  double *counts = (double *)(void *)(plans + head.n_plans);
+  int64_t *stages = (int64_t *)(void *)(counts + (size_t)head.n_counts * terms);
+  for (uint32_t i = 0; i < head.n_plans; i++) {
+    const struct listed_plan *listed = pz_vec_at(&list->plans, struct listed_plan, i);
+    const struct pz_plan *plan = &listed->plan;
+    plans[i] = (struct pz_frontier_plan){.first_count = listed->first_count,
+                                         .n_counts = listed->n_counts,
+                                         .first_stage = plan->stage_recompute ? stage : PZ_NONE,
+                                         .vpp = (int32_t)plan->vpp,
+                                         .first_layers = (int32_t)plan->first_layers,
+                                         .last_layers = (int32_t)plan->last_layers,
+                                         .recompute_layers = (int32_t)plan->recompute_layers,
+                                         .zero = (uint8_t)plan->zero,
+                                         .pipeline = (uint8_t)plan->pipeline,
+                                         .recompute = (uint8_t)plan->recompute};
+    for (int64_t k = 0; plan->stage_recompute && k < plan->pp; k++)
+      stages[stage++] = plan->stage_recompute[k];
+  }
+  for (uint32_t i = 0; i < head.n_counts; i++)
+    for (uint32_t k = 0; k < terms; k++)
+      *counts++ = pz_vec_at(&list->counts, struct pz_term_counts, i)->n[pz_term_at(kinds, k)];
   const struct pz_frontier *stored =
       pz_shared_table_put(frontiers->space->question->shared, key, sizeof *key, packed, bytes);
   if (!stored) stored = pz_copy(&in_frontiers, packed, 1, bytes);
@@ -299,7 +274,7 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   const struct pz_plan_memory *memory = list->frontiers->memory;
   struct pz_term_counts counts[MAX_PLAN_COUNTS];
   pz_plan_space_check_stop(call, space);
-  for (size_t i = 0; i < pz_plan_space_ways(space); i++) {
+  for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {
     if (!pz_plan_apply_way(space, plan, i)) continue;
     bool is_full = plan->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan relaxed = pz_plan_relaxed(plan);
@@ -313,13 +288,15 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   }
 }
 
+/* Returns the frontier of a grid, which is computed if no finder has stored it. */
 const struct pz_frontier *
 pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t grid) {
   const struct pz_step_shape *shape =
       pz_shape_at(frontiers->space, pz_grid_at(frontiers->space, grid)->shape);
   /* a shape has the frontiers of its representative, whose grids are in the same order */
   grid += pz_shape_at(frontiers->space, shape->representative)->first_grid - shape->first_grid;
-  struct frontier_key key = frontier_key(frontiers, grid);
+  struct frontier_key key = {PZ_SHARED_FRONTIER, frontiers->space->question->sharing_key, grid,
+                             (int64_t)frontiers->memory->hbm_bytes};
   const struct pz_frontier *stored = find_frontier(call, frontiers, &key);
   if (stored) return stored;
   const struct pz_plan_grid *plan_grid = pz_grid_at(frontiers->space, grid);
@@ -329,31 +306,31 @@ pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers,
   return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, plan_grid->shape));
 }
 
-/* Adds the plans of the frontier of a grid to that of its shape, by their counts. */
-static void merge_frontier(struct frontier_list *list, const struct pz_frontier *from) {
-  for (uint32_t i = 0; i < from->n_plans; i++) {
-    const struct pz_frontier_plan *plan = &pz_frontier_plans(from)[i];
-    struct pz_term_counts counts[MAX_PLAN_COUNTS];
-    for (uint32_t stage = 0; stage < plan->n_counts; stage++) {
-      counts[stage] = (struct pz_term_counts){{0}};
-      for (uint32_t k = 0; k < pz_terms_of(from->kinds); k++)
-        counts[stage].n[pz_term_at(from->kinds, k)] =
-            frontier_counts(from, plan->first_count + stage)[k];
-    }
-    if (!is_dominated(list, NULL, counts, plan->n_counts))
-      list_plan(list, (struct listed_plan){.n_counts = plan->n_counts}, counts);
-  }
-}
-
+/* Returns the frontier of a shape: the plans of its grids' frontiers that no other plan dominates
+ * by its counts. */
 const struct pz_frontier *
 pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t shape) {
   shape = pz_shape_at(frontiers->space, shape)->representative;
   const struct pz_step_shape *step_shape = pz_shape_at(frontiers->space, shape);
-  struct frontier_key key = frontier_key(frontiers, -1 - (int64_t)shape);
+  struct frontier_key key = {PZ_SHARED_FRONTIER, frontiers->space->question->sharing_key,
+                             -1 - (int64_t)shape, (int64_t)frontiers->memory->hbm_bytes};
   const struct pz_frontier *stored = find_frontier(call, frontiers, &key);
   if (stored) return stored;
   struct frontier_list list = begin_list(call, frontiers);
-  for (uint32_t i = step_shape->first_grid; i < step_shape->first_grid + step_shape->n_grids; i++)
-    merge_frontier(&list, pz_plan_frontier_grid(call, frontiers, i));
+  for (uint32_t i = step_shape->first_grid; i < step_shape->first_grid + step_shape->n_grids; i++) {
+    const struct pz_frontier *from = pz_plan_frontier_grid(call, frontiers, i);
+    for (uint32_t k = 0; k < from->n_plans; k++) {
+      const struct pz_frontier_plan *plan = &pz_frontier_plans(from)[k];
+      struct pz_term_counts counts[MAX_PLAN_COUNTS];
+      for (uint32_t stage = 0; stage < plan->n_counts; stage++) {
+        const double *row = frontier_counts(from, plan->first_count + stage);
+        counts[stage] = (struct pz_term_counts){{0}};
+        for (uint32_t term = 0; term < pz_terms_of(from->kinds); term++)
+          counts[stage].n[pz_term_at(from->kinds, term)] = row[term];
+      }
+      if (!is_dominated(&list, NULL, counts, plan->n_counts))
+        list_plan(&list, (struct listed_plan){.n_counts = plan->n_counts}, counts);
+    }
+  }
   return store_frontier(call, &list, &key, step_shape);
 }

@@ -15,10 +15,9 @@
 /* The fields in which a plan differs from the other plans of its grid.  In the frontier of a shape
  * only the counts are set. */
 struct pz_frontier_plan {
-  uint32_t first_count, n_counts;
-  uint32_t
-      /* index of its recomputed layers by stage, or PZ_NONE if all stages have the same number */
-      first_stage;
+  uint32_t first_count, n_counts; /* a row of counts for each stage that none dominates */
+  /* index of its recomputed layers by stage, or PZ_NONE if all stages have the same number */
+  uint32_t first_stage;
   int32_t vpp, first_layers, last_layers, recompute_layers;
   uint8_t zero, pipeline, recompute;
 };
@@ -61,9 +60,9 @@ struct pz_plan_frontiers {
   struct pz_vec stored;
 };
 
+/* Makes an empty store, whose arena the caller releases. */
 void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,
                             struct pz_plan_memory *memory);
-void pz_plan_frontiers_release(struct pz_plan_frontiers *frontiers);
 
 /* Discards all frontiers if they use more than a limit of memory. */
 void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers);

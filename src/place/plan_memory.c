@@ -16,15 +16,15 @@
 
 enum { MAX_CACHE_BYTES = 256 << 20 };
 
-/* Returns the i-th stage to examine.  The first and the last stage come first, because they
- * usually need the most memory. */
+/* Returns the i-th stage to examine: the first and the last one, which usually need the most
+ * memory, and then the others. */
 static int64_t stage_at(const struct pz_plan *plan, int64_t i) {
   if (i == 0) return 0;
   return i == 1 ? plan->pp - 1 : i - 1;
 }
 
-/* Returns the largest number of bytes that a stage may reserve, or that of the first examined
- * stage above the cutoff. */
+/* Returns the bytes that the fullest stage of a plan needs.  As soon as a stage needs more than the
+ * cutoff, the others are not examined. */
 static double needed_bytes(const struct pz_step_shape *shape, const struct pz_plan *plan,
                            double cutoff_bytes) {
   double most_bytes = 0;
@@ -64,16 +64,17 @@ static int64_t largest_chunk_of_plan(const struct pz_step_shape *shape,
   return most;
 }
 
-/* Returns the fewest of the n layers from `start` on that contain `count` layers of a kind. */
+/* Returns how many of the n layers from `start` on are needed to contain `count` layers of a
+ * kind. */
 static int64_t layers_containing(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
                                  int64_t n, int64_t count) {
   while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;
   return n;
 }
 
-/* Returns the smallest number of recomputed layers above `low` that may need more memory than one
- * layer less, or one more than the layers of the largest chunk if there is none.  Such a number
- * newly recomputes, in some chunk of the stage,
+/* Returns the smallest number of recomputed layers, greater than `above`, that may need more memory
+ * than one layer less, or one more than the layers of the largest chunk if there is none.  Such a
+ * number newly recomputes, in some chunk of the stage,
  * - the first layer of a kind, whose backward pass comes last, when FSDP2 has accumulated the
  *   sharded gradients of the others;
  * - or the last layer of a kind, whose output then exists twice. */
@@ -131,19 +132,6 @@ static int64_t fewest_layers(const struct pz_plan_memory *memory, const struct p
   return -1;
 }
 
-/* Returns the least bytes that a stage needs with any number of recomputed layers. */
-static double least_stage_bytes(const struct pz_plan_memory *memory,
-                                const struct pz_step_shape *shape, const struct pz_plan *plan,
-                                int64_t stage) {
-  int64_t most = largest_chunk_of_stage(shape, plan, stage);
-  double least = HUGE_VAL;
-  for (int64_t low = 0, rise; low <= most; low = rise) {
-    rise = next_rise(shape, plan, stage, low);
-    least = pz_fmin(least, stage_bytes_with(memory, shape, plan, stage, rise - 1));
-  }
-  return least;
-}
-
 /* ---- recomputed layers of a plan ------------------------------------------------------------ */
 
 /* Returns how freely the recomputed layers of a plan can be chosen.  In DualPipe two stages hold
@@ -155,14 +143,8 @@ static enum pz_recompute_form recompute_form(const struct pz_plan_memory *memory
   return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }
 
-/* Sets full recomputation with the numbers of layers in memory->stage_layers. */
-static void recompute_by_stage(const struct pz_plan_memory *memory, struct pz_plan *plan) {
-  plan->recompute = PZ_RECOMPUTATION_FULL;
-  plan->stage_recompute = memory->stage_layers;
-  plan->n_stage_recompute = plan->pp;
-}
-
-/* Returns the bytes that a plan needs if all chunks recompute this number of layers. */
+/* Returns the bytes that a plan needs if all chunks recompute this number of layers, which are set
+ * in memory->stage_layers. */
 static double plan_bytes_with(const struct pz_plan_memory *memory,
                               const struct pz_step_shape *shape, const struct pz_plan *plan,
                               int64_t layers, double cutoff_bytes) {
@@ -171,12 +153,23 @@ static double plan_bytes_with(const struct pz_plan_memory *memory,
 }
 
 /* Returns the least bytes that a plan needs with any choice of recomputed layers, or a lower bound
- * above the cutoff. */
+ * above the cutoff.  Sets full recomputation of memory->stage_layers. */
 static double least_bytes(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
-                          const struct pz_plan *plan) {
+                          struct pz_plan *plan) {
   double bytes = 0, cutoff = memory->cutoff_bytes;
-  for (int64_t i = 0; i < plan->pp && bytes <= cutoff; i++)
-    bytes = pz_fmax(bytes, least_stage_bytes(memory, shape, plan, stage_at(plan, i)));
+  plan->recompute = PZ_RECOMPUTATION_FULL;
+  plan->stage_recompute = memory->stage_layers;
+  plan->n_stage_recompute = plan->pp;
+  for (int64_t i = 0; i < plan->pp && bytes <= cutoff; i++) {
+    /* before each rise, the bytes of a stage are a local minimum */
+    int64_t stage = stage_at(plan, i), most = largest_chunk_of_stage(shape, plan, stage);
+    double stage_bytes = HUGE_VAL;
+    for (int64_t layers = 0; layers <= most;) {
+      layers = next_rise(shape, plan, stage, layers);
+      stage_bytes = pz_fmin(stage_bytes, stage_bytes_with(memory, shape, plan, stage, layers - 1));
+    }
+    bytes = pz_fmax(bytes, stage_bytes);
+  }
   if (recompute_form(memory, plan) == PZ_RECOMPUTE_BY_STAGE || bytes > cutoff) return bytes;
   bytes = HUGE_VAL;
   for (int64_t n = 0; n <= largest_chunk_of_plan(shape, plan); n++)
@@ -189,7 +182,9 @@ static double least_bytes(const struct pz_plan_memory *memory, const struct pz_s
 static bool recompute_within(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                              struct pz_plan *plan, double limit_bytes) {
   int64_t layers = 0; /* the largest number that a stage requires */
-  recompute_by_stage(memory, plan);
+  plan->recompute = PZ_RECOMPUTATION_FULL;
+  plan->stage_recompute = memory->stage_layers;
+  plan->n_stage_recompute = plan->pp;
   for (int64_t i = 0; i < plan->pp; i++) {
     int64_t stage = stage_at(plan, i);
     int64_t n = fewest_layers(memory, shape, plan, stage, limit_bytes);
@@ -198,9 +193,10 @@ static bool recompute_within(const struct pz_plan_memory *memory, const struct p
     layers = pz_max(layers, n);
   }
   if (recompute_form(memory, plan) == PZ_RECOMPUTE_BY_STAGE) {
-    if (layers) return true;
-    plan->recompute = PZ_RECOMPUTATION_NONE;
-    plan->stage_recompute = NULL;
+    if (!layers) {
+      plan->recompute = PZ_RECOMPUTATION_NONE;
+      plan->stage_recompute = NULL;
+    }
     return true;
   }
   int64_t most = largest_chunk_of_plan(shape, plan);
@@ -244,13 +240,10 @@ static double choose_recomputed_layers(const struct pz_plan_memory *memory,
   if (!minimizes_memory && recompute_within(memory, shape, plan, memory->hbm_bytes))
     return memory->hbm_bytes;
   if (!minimizes_memory && !memory->seeks_least) return HUGE_VAL;
-  recompute_by_stage(memory, plan);
   double least = least_bytes(memory, shape, plan);
   if (least > memory->cutoff_bytes) return HUGE_VAL;
   return recompute_within(memory, shape, plan, least) ? least : HUGE_VAL;
 }
-
-/* ---- activations on the host ---------------------------------------------------------------- */
 
 /* Offloads the activations of the fewest layers of each chunk that memory requires, or for the
  * objective "memory" of the layers that need the least, within the memory of the host.  Some
@@ -278,6 +271,8 @@ static double choose_offloaded_layers(const struct pz_plan_memory *memory,
   return best >= 0 && is_of_interest ? least_needed_bytes : HUGE_VAL;
 }
 
+/* Returns the bytes that a plan needs with the layers that memory chooses, or HUGE_VAL if it
+ * exceeds the memory of the host. */
 double pz_plan_memory_once(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                            struct pz_plan *plan) {
   if (pz_plan_offload_is_open(memory->space->question, plan))
@@ -288,8 +283,6 @@ double pz_plan_memory_once(const struct pz_plan_memory *memory, const struct pz_
   return fits_on_host(memory, shape, plan) ? bytes : HUGE_VAL;
 }
 
-/* ---- the cache ------------------------------------------------------------------------------ */
-
 /* A cached result of pz_plan_memory_once(): the bytes, and the choices that it made in the plan. */
 struct cached_memory {
   double bytes;
@@ -298,24 +291,17 @@ struct cached_memory {
   const int64_t *stage_recompute;
 };
 
-/* Initializes an empty cache. */
-static void init_cache(struct pz_plan_memory *memory) {
-  pz_arena_init(&memory->cache_arena);
-  pz_map_init(&memory->cache_index, &memory->cache_arena);
-  pz_vec_init(&memory->cache, &memory->cache_arena, sizeof(struct cached_memory));
-}
-
+/* Prepares the memory computation for the plans of a space. */
 void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *memory,
                          const struct pz_plan_space *space, bool caches) {
   *memory = (struct pz_plan_memory){.space = space, .caches = caches};
-  init_cache(memory);
+  pz_arena_init(&memory->cache_arena);
+  pz_map_init(&memory->cache_index, &memory->cache_arena);
+  pz_vec_init(&memory->cache, &memory->cache_arena, sizeof(struct cached_memory));
   memory->stage_layers = pz_alloc(call, (size_t)space->n_layers + 2, sizeof *memory->stage_layers);
 }
 
-void pz_plan_memory_release(struct pz_plan_memory *memory) {
-  pz_arena_release(&memory->cache_arena);
-}
-
+/* Sets the bytes that a plan may use on a device of this chip and on its host. */
 void pz_plan_memory_set_chip(struct pz_plan_memory *memory, const struct pz_chip *chip) {
   const struct pz_constants *given = memory->space->question->job.constants;
   const struct pz_constants *constants = given ? given : &pz_constants_default;
@@ -324,26 +310,23 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *memory, const struct pz_chip
   memory->cutoff_bytes = memory->hbm_bytes;
 }
 
+/* Like pz_plan_memory_once(), with a cache of the bytes and of the chosen layers. */
 double pz_plan_memory_bytes(struct pz_call *call, struct pz_plan_memory *memory,
                             const struct pz_step_shape *shape, struct pz_plan *plan) {
   if (!memory->caches) return pz_plan_memory_once(memory, shape, plan);
   if (memory->cache_arena.total_bytes > MAX_CACHE_BYTES) {
     pz_arena_release(&memory->cache_arena);
-    init_cache(memory);
+    pz_arena_init(&memory->cache_arena);
+    pz_map_init(&memory->cache_index, &memory->cache_arena);
+    pz_vec_init(&memory->cache, &memory->cache_arena, sizeof(struct cached_memory));
   }
-  const int64_t key[] = {shape - pz_shape_at(memory->space, 0),
-                         plan->pp,
-                         plan->vpp,
-                         plan->dp,
-                         plan->zero,
-                         plan->first_layers,
-                         plan->last_layers,
-                         plan->pipeline,
-                         (int64_t)plan->recompute,
-                         plan->offload,
-                         (int64_t)(1e6 * plan->offload_fraction),
-                         (int64_t)memory->hbm_bytes,
-                         (int64_t)memory->host_bytes};
+  int64_t shape_index = shape - pz_shape_at(memory->space, 0);
+  int64_t hbm_bytes = (int64_t)memory->hbm_bytes, host_bytes = (int64_t)memory->host_bytes;
+  int64_t host_ppm = (int64_t)(1e6 * plan->offload_fraction);
+  const int64_t key[] = {shape_index,     plan->pp,           plan->vpp,         plan->dp,
+                         plan->zero,      plan->first_layers, plan->last_layers, plan->pipeline,
+                         plan->recompute, plan->offload,      host_ppm,          hbm_bytes,
+                         host_bytes};
   uint32_t at = pz_map_get(&memory->cache_index, key, sizeof key);
   struct cached_memory entry;
   if (at == PZ_NONE) {

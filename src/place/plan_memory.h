@@ -26,10 +26,10 @@ struct pz_plan_memory {
   struct pz_vec cache;       /* struct cached_memory */
 };
 
-/* Prepares the computation for plans of a listed space, with a cache if many chips follow. */
+/* Prepares the computation for plans of a listed space, with a cache if many chips
+ * follow.  The caller releases cache_arena then. */
 void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *memory,
                          const struct pz_plan_space *space, bool caches);
-void pz_plan_memory_release(struct pz_plan_memory *memory);
 
 /* Sets the usable memory of device and host to those of a chip. */
 void pz_plan_memory_set_chip(struct pz_plan_memory *memory, const struct pz_chip *chip);

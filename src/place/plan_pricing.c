@@ -14,33 +14,30 @@
 
 /* ---- the best plans ------------------------------------------------------------------------- */
 
-/* Returns whether plan a is simpler to set up than plan b, which has the same value. */
-static bool is_simpler(const struct pz_plan *a, const struct pz_plan *b) {
-  if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
-  if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
-  if (a->halves != b->halves) return a->halves < b->halves;
-  if (a->vpp != b->vpp) return a->vpp < b->vpp;
-  if (a->pp != b->pp) return a->pp < b->pp;
-  if (a->tp != b->tp) return a->tp < b->tp;
-  if (a->zero != b->zero) return a->zero < b->zero;
-  bool a_recomputes = a->recompute != PZ_RECOMPUTATION_NONE;
-  bool b_recomputes = b->recompute != PZ_RECOMPUTATION_NONE;
-  if (a_recomputes != b_recomputes) return b_recomputes;
-  return a->offload < b->offload;
-}
-
-/* Returns whether plan a is better than plan b.  This stays true if lower bounds replace the
- * step and the bytes of plan a. */
+/* Returns whether plan a is better than plan b: by value, then by step, and then because it is
+ * simpler to set up.  If `a` has lower bounds instead of a step and bytes, false means that the
+ * plan itself is not better either. */
 static bool is_before(const struct pz_plan_pricing *pricing, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
   double a_value = pz_plan_value(pricing->space, &a->plan, a->p.step_s, a->p.needed_bytes);
   double b_value = pz_plan_value(pricing->space, &b->plan, b->p.step_s, b->p.needed_bytes);
   if (a_value != b_value) return a_value < b_value;
   if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
-  return is_simpler(&a->plan, &b->plan);
+  const struct pz_plan *p = &a->plan, *q = &b->plan;
+  if (pz_plan_cp(p) != pz_plan_cp(q)) return pz_plan_cp(p) < pz_plan_cp(q);
+  if (pz_plan_ep(p) != pz_plan_ep(q)) return pz_plan_ep(p) < pz_plan_ep(q);
+  if (p->halves != q->halves) return p->halves < q->halves;
+  if (p->vpp != q->vpp) return p->vpp < q->vpp;
+  if (p->pp != q->pp) return p->pp < q->pp;
+  if (p->tp != q->tp) return p->tp < q->tp;
+  if (p->zero != q->zero) return p->zero < q->zero;
+  bool p_recomputes = p->recompute != PZ_RECOMPUTATION_NONE;
+  bool q_recomputes = q->recompute != PZ_RECOMPUTATION_NONE;
+  return p_recomputes != q_recomputes ? q_recomputes : p->offload < q->offload;
 }
 
-/* Returns whether a plan with these lower bounds of step and bytes could be among the best. */
+/* Returns whether a plan with these lower bounds of its step and bytes could be among the best
+ * plans (at most pricing->top) and shorter than the cutoff. */
 static bool could_be_best(const struct pz_plan_pricing *pricing, const struct pz_plan *plan,
                           double bound_s, double bound_bytes) {
   if (pricing->cutoff_s > 0 && bound_s >= pricing->cutoff_s) return false;
@@ -50,6 +47,7 @@ static bool could_be_best(const struct pz_plan_pricing *pricing, const struct pz
   return is_before(pricing, &bound, &pricing->found.list[pricing->found.n - 1]);
 }
 
+/* Returns a copy of a found plan that outlives the search of its recomputed layers. */
 struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
                                           const struct pz_plan_pricing *pricing,
                                           const struct pz_found_plan *found) {
@@ -62,6 +60,7 @@ struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
   return copy;
 }
 
+/* Simulates a plan, and inserts it into the sorted list of the best plans if it is among them. */
 void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *pricing,
                          struct pz_step_shape *shape, const struct pz_plan *plan) {
   struct pz_found_plan found = {.plan = *plan};
@@ -91,20 +90,8 @@ static double cutoff_bytes(const struct pz_plan_pricing *pricing) {
   return by_memory ? found->list[found->n - 1].p.needed_bytes : hbm_bytes;
 }
 
-/* As long as no plan fits, stores the plan that needs the least memory. */
-static void note_least(struct pz_plan_pricing *pricing, struct pz_step_shape *shape,
-                       const struct pz_plan *plan, double bytes) {
-  if (pricing->memory->caches || pricing->found.n || bytes == HUGE_VAL) return;
-  if (pricing->found.has_least && bytes >= pricing->found.least.p.needed_bytes) return;
-  pricing->found.has_least = true;
-  pricing->found.least = (struct pz_found_plan){.plan = *plan, .p = {.needed_bytes = bytes}};
-  pricing->least_shape = shape;
-  if (!plan->stage_recompute) return;
-  memcpy(pricing->least_stages, plan->stage_recompute,
-         (size_t)plan->pp * sizeof *pricing->least_stages);
-  pricing->found.least.plan.stage_recompute = pricing->least_stages;
-}
-
+/* Returns a lower bound of the step of a relaxed plan, in seconds.  That of the first relaxation of
+ * the current plan is stored, because most ways to save memory share it. */
 double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pricing,
                                struct pz_step_shape *shape, const struct pz_plan *relaxed) {
   const struct pz_plan *first = &pricing->first_relaxed;
@@ -135,8 +122,9 @@ static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_prici
   return !could_be_best(pricing, &relaxed, bound_s, 0);
 }
 
-/* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or
- * by its own lower bound after memory has chosen its layers; otherwise it is simulated. */
+/* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or by
+ * its own lower bound after memory has chosen its layers; otherwise it is simulated.  As long as no
+ * plan fits, the plan that needs the least memory is stored. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
@@ -154,7 +142,16 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
   memory->cutoff_bytes = cutoff_bytes(pricing);
   memory->seeks_least = !pricing->found.n && !memory->caches;
   double bytes = pz_plan_memory_bytes(call, memory, shape, plan);
-  if (bytes > memory->hbm_bytes) note_least(pricing, shape, plan, bytes);
+  struct pz_found_plan *least = &pricing->found.least;
+  bool is_least = bytes < HUGE_VAL && (!pricing->found.has_least || bytes < least->p.needed_bytes);
+  if (bytes > memory->hbm_bytes && memory->seeks_least && is_least) {
+    pricing->found.has_least = true;
+    *least = (struct pz_found_plan){.plan = *plan, .p = {.needed_bytes = bytes}};
+    pricing->least_shape = shape;
+    if (plan->stage_recompute)
+      least->plan.stage_recompute = memcpy(pricing->least_stages, plan->stage_recompute,
+                                           (size_t)plan->pp * sizeof *pricing->least_stages);
+  }
   if (bytes > pz_fmin(memory->hbm_bytes, cutoff_bytes(pricing))) {
     certificate->by_memory++;
     return;
@@ -175,21 +172,22 @@ static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *sh
                        struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
-  const struct pz_plan_question *question = pricing->space->question;
+  const struct pz_plan_space *space = pricing->space;
+  const struct pz_plan_question *question = space->question;
   uint64_t by_memory_before = certificate->by_memory;
-  bool tries_all_ways = question->pinned & PZ_PLAN_PIN(RECOMPUTE) ||
-                        pricing->space->way[0].activations || question->objective == PZ_PLAN_MEMORY;
+  bool tries_all_ways = question->pinned & PZ_PLAN_PIN(RECOMPUTE) || space->way[0].activations ||
+                        question->objective == PZ_PLAN_MEMORY;
   pricing->first_bound_s = -1;
   pz_progress_add(question->progress, 0);
-  pz_plan_space_check_stop(call, pricing->space);
-  for (size_t i = 0; i < pz_plan_space_ways(pricing->space); i++) {
-    bool is_first_way = i < pricing->space->n_overlaps;
-    bool full_overlap = i % pricing->space->n_overlaps == 0;
+  pz_plan_space_check_stop(call, space);
+  for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {
+    bool is_first_way = i < space->n_overlaps;
+    bool full_overlap = i % space->n_overlaps == 0;
     if (full_overlap) pricing->full_overlap_bound_s = -1;
-    if (!pz_plan_apply_way(pricing->space, plan, i)) continue;
+    if (!pz_plan_apply_way(space, plan, i)) continue;
     if (pricing->wanted_kind >= 0 && pz_plan_kind(plan) != pricing->wanted_kind) continue;
     certificate->plans++;
-    bool first_fits = pricing->space->ways.allowed[0] && certificate->by_memory == by_memory_before;
+    bool first_fits = space->ways.allowed[0] && certificate->by_memory == by_memory_before;
     if (!is_first_way && first_fits && !tries_all_ways)
       certificate->by_bound++;
     else
@@ -197,14 +195,14 @@ static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *sh
   }
 }
 
-/* ---- grids ---------------------------------------------------------------------------------- */
-
+/* Returns whether the lower bound of a grid allows one of the best plans. */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
                               const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_plan_grid_plan(pricing->space, grid);
   return could_be_best(pricing, &plan, grid->bound_s, 0);
 }
 
+/* Prices the plans of a grid, or only counts them if its lower bound excludes them all. */
 void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *pricing,
                           const struct pz_plan_grid *grid) {
   if (pz_plan_pricing_promises(pricing, grid)) {
@@ -212,11 +210,13 @@ void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *pricing,
     return;
   }
   pz_plan_space_check_stop(call, pricing->space);
-  uint64_t plans = pz_plan_grid_count(call, pricing->space, grid);
+  uint64_t plans = pz_plan_grid_visit(call, pricing->space, grid, false, NULL, NULL);
   pricing->found.certificate.plans += plans;
   pricing->found.certificate.by_bound += plans;
 }
 
+/* Prepares the pricing of a space.  A deadline for a number of tokens becomes a limit of the
+ * step. */
 void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *pricing,
                           struct pz_plan_space *space, struct pz_plan_memory *memory,
                           struct pz_arena *results) {

@@ -14,9 +14,8 @@ struct pz_plan_pricing {
   struct pz_arena *results;    /* holds the recomputed layers by stage of the plans in `found` */
   struct pz_found_plans found; /* the best plans so far, best first */
   uint32_t top;                /* maximum number of best plans */
-  int wanted_kind;             /* only plans of this kind (pz_plan_kind) are priced, or -1 if all */
-  /* steps of this length or more are not of interest, or 0 if no limit */
-  double cutoff_s;
+  int wanted_kind; /* the kind of the plans that are priced (pz_plan_kind), or -1 for all kinds */
+  double cutoff_s; /* steps of this length or more are not of interest, or 0 if no limit */
   struct pz_step_shape *least_shape; /* shape of found.least, which has not been priced */
   int64_t *least_stages;             /* recomputed layers by stage of found.least */
 

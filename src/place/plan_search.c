@@ -26,8 +26,8 @@ const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graph
 /* A kind of plans is listed if its best step is within this factor of the best; a choice. */
 static const double KIND_STEP_FACTOR = 1.25;
 
-/* ---- the question --------------------------------------------------------------------------- */
-
+/* Returns a question for the plans that have the fields of `plan`, with the framework's defaults
+ * for unset fields that are not searched. */
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned) {
   struct pz_plan_question question = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
@@ -51,7 +51,7 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
   return question;
 }
 
-/* Raises PZ_BAD_USE if a number of the question is out of range. */
+/* Raises PZ_BAD_USE if a number of the question is out of its range. */
 static void check_question(struct pz_call *call, const struct pz_plan_question *question) {
   const struct pz_plan *plan = &question->plan;
   pz_require_range(call, "devices", plan->devices, 1, 1 << 24);
@@ -84,7 +84,8 @@ struct simplicity {
   int64_t number[KEY_NUMBERS];
 };
 
-/* Returns the simplicity numbers of a plan. */
+/* Returns the numbers by which the simplicity of a plan is compared.  The head of this file names
+ * them in their order. */
 static struct simplicity plan_simplicity(const struct pz_plan_space *space,
                                          const struct pz_plan *plan) {
   static const int64_t recompute_rank[PZ_RECOMPUTATIONS] = {[PZ_RECOMPUTATION_SELECTIVE] = 1,
@@ -110,8 +111,8 @@ static struct simplicity plan_simplicity(const struct pz_plan_space *space,
        (int64_t)(1e6 * pz_plan_host_optimizer_fraction(plan)), offloaded, plan->mbs, plan->zero}};
 }
 
-/* Compares the first n numbers.  Returns a negative number if a is simpler, 0 if they are equal,
- * otherwise a positive one. */
+/* Compares the first n numbers of two plans.  Returns a negative number if a is simpler, 0 if they
+ * are equal, otherwise a positive one. */
 static int compare_simplicity(const struct simplicity *a, const struct simplicity *b, int n) {
   for (int i = 0; i < n; i++)
     if (a->number[i] != b->number[i]) return a->number[i] < b->number[i] ? -1 : 1;
@@ -176,7 +177,7 @@ static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_sha
   ties->pricing->first_bound_s = -1;
   pz_progress_add(space->question->progress, 0);
   pz_plan_space_check_stop(call, space);
-  for (size_t i = 0; i < pz_plan_space_ways(space); i++)
+  for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++)
     if (pz_plan_apply_way(space, plan, i)) try_simpler_way(call, ties, shape, plan);
 }
 
@@ -186,7 +187,7 @@ struct tie_grid {
   uint32_t grid;
 };
 
-/* Compares two grids for qsort(), the simplest first. */
+/* Compares two grids for qsort(): by the simplicity of their degrees, then by index. */
 static int by_simplicity(const void *a, const void *b) {
   const struct tie_grid *first = a, *second = b;
   int order = compare_simplicity(&first->key, &second->key, KEY_GRID_NUMBERS);
@@ -260,7 +261,7 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
   struct pz_plan_space *space = pricing->space;
   struct pz_found_plans *found = &pricing->found;
   struct grid_loop loop = {.pricing = pricing};
-  pz_plan_grids_sort(&space->grids);
+  qsort(space->grids.items, space->grids.n, sizeof(struct pz_plan_grid), pz_plan_grid_order);
   if (!run_phase(call, pricing, price_sorted_grids, &loop)) {
     const struct pz_found_plan *best = &found->list[0];
     double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
@@ -273,59 +274,50 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
     found->least.p = pz_step_price(call, pricing->least_shape->model, &found->least.plan, NULL);
 }
 
-/* ---- other kinds ---------------------------------------------------------------------------- */
-
-/* Finds the best plan of a kind (pz_plan_kind), with a step that is not much longer than the
- * best.  Returns whether such a plan fits. */
-static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *main_pricing,
-                              int kind, struct pz_found_plan *best) {
-  struct pz_plan_space *space = main_pricing->space;
-  struct pz_plan_pricing pricing = *main_pricing;
-  double limit_s = KIND_STEP_FACTOR * main_pricing->found.list[0].p.step_s;
-  pricing.found = (struct pz_found_plans){.list = best};
-  pricing.top = 1;
-  pricing.wanted_kind = kind;
-  pricing.cutoff_s =
-      main_pricing->cutoff_s > 0 ? pz_fmin(main_pricing->cutoff_s, limit_s) : limit_s;
-  for (uint32_t i = 0; i < space->grids.n; i++) {
-    const struct pz_plan_grid *grid = pz_grid_at(space, i);
-    struct pz_plan plan = pz_plan_grid_plan(space, grid);
-    bool can_have_degrees = !((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS);
-    if (!can_have_degrees || !pz_plan_pricing_promises(&pricing, grid)) continue;
-    if (kind & PZ_ZERO_3_KIND) { /* the framework may lack ZeRO 3 for the degrees of the grid */
-      plan.zero = 3;
-      pz_plan_set_derived(space, &plan);
-      if (!pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model)) continue;
-    }
-    pz_plan_pricing_grid(call, &pricing, grid);
-  }
-  return pricing.found.n > 0;
-}
-
-/* Returns whether plan a is better than plan b by the objective alone. */
-static bool has_less_value(const struct pz_plan_space *space, const struct pz_found_plan *a,
-                           const struct pz_found_plan *b) {
-  return pz_plan_value(space, &a->plan, a->p.step_s, a->p.needed_bytes) <
-         pz_plan_value(space, &b->plan, b->p.step_s, b->p.needed_bytes);
-}
-
-/* Appends the best plans of other kinds than the simplest plan's to the list, best first. */
+/* Appends to the found plans the best plan of each kind (pz_plan_kind) other than the kind of
+ * the simplest plan, best first, if its step is at most KIND_STEP_FACTOR times that of the best
+ * plan. */
 static void find_kinds(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
+  struct pz_plan_space *space = pricing->space;
   struct pz_found_plans *found = &pricing->found;
   struct pz_call results = pz_call_in(call, pricing->results);
   struct pz_found_plan *list = pz_alloc(&results, found->n + PZ_PLAN_KINDS, sizeof *list);
+  double limit_s = KIND_STEP_FACTOR * found->list[0].p.step_s;
+  if (pricing->cutoff_s > 0) limit_s = pz_fmin(pricing->cutoff_s, limit_s);
   memcpy(list, found->list, found->n * sizeof *list);
   found->list = list;
   for (int kind = 0; kind < PZ_PLAN_KINDS; kind++) {
     bool offloads = kind & PZ_OFFLOAD_KIND;
     if (kind == pz_plan_kind(&found->simplest.plan)) continue;
-    if (offloads && !pricing->space->question->plan.offload) continue;
+    if (offloads && !space->question->plan.offload) continue;
     struct pz_found_plan best;
-    if (!find_best_of_kind(call, pricing, kind, &best)) continue;
+    struct pz_plan_pricing of_kind = *pricing;
+    of_kind.found = (struct pz_found_plans){.list = &best};
+    of_kind.top = 1;
+    of_kind.wanted_kind = kind;
+    of_kind.cutoff_s = limit_s;
+    for (uint32_t i = 0; i < space->grids.n; i++) {
+      const struct pz_plan_grid *grid = pz_grid_at(space, i);
+      struct pz_plan plan = pz_plan_grid_plan(space, grid);
+      bool can_have_degrees = !((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS);
+      if (!can_have_degrees || !pz_plan_pricing_promises(&of_kind, grid)) continue;
+      if (kind & PZ_ZERO_3_KIND) { /* the framework may lack ZeRO 3 for the degrees of the grid */
+        plan.zero = 3;
+        pz_plan_set_derived(space, &plan);
+        if (!pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model)) continue;
+      }
+      pz_plan_pricing_grid(call, &of_kind, grid);
+    }
+    if (!of_kind.found.n) continue;
+    double value = pz_plan_value(space, &best.plan, best.p.step_s, best.p.needed_bytes);
     uint32_t at = found->n + found->n_kinds;
-    for (; at > found->n && has_less_value(pricing->space, &best, &list[at - 1]); at--)
-      list[at] = list[at - 1];
+    for (; at > found->n; at--) {
+      const struct pz_found_plan *previous = &list[at - 1];
+      const struct pz_prediction *p = &previous->p;
+      if (value >= pz_plan_value(space, &previous->plan, p->step_s, p->needed_bytes)) break;
+      list[at] = *previous;
+    }
     list[at] = best;
     found->n_kinds++;
   }
@@ -333,13 +325,15 @@ static void find_kinds(struct pz_call *call, void *ctx) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
+/* The arguments and the result of search_space(). */
 struct space_search {
   const struct pz_plan_question *question;
   struct pz_arena *results;
   struct pz_found_plans *found;
 };
 
-/* Searches the whole space of a question. */
+/* Searches the whole space of a question: the best plans, the simplest one that ties with the best,
+ * and the best plans of other kinds. */
 static void search_space(struct pz_call *call, void *ctx) {
   struct space_search *search = ctx;
   const struct pz_plan_question *question = search->question;
@@ -370,6 +364,7 @@ static void search_space(struct pz_call *call, void *ctx) {
   *search->found = *found;
 }
 
+/* Finds the best plans.  If none meets the deadline, finds the fastest ones. */
 struct pz_found_plans *pz_find_plans(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_found_plans *found = pz_alloc(call, 1, sizeof *found);

@@ -2,8 +2,8 @@
  *
  * pz_plan_space_list() reads the model and the rules of the framework (read_model), lists all
  * shapes that model, question and framework allow (list_shapes), makes a step model of each shape
- * on several threads and computes its layer times (open_shapes), and derives grids with lower
- * bounds (list_grids).  pz_plan_grid_visit() enumerates the plans of one grid.  For each plan,
+ * on several threads and computes its layer times (open_shapes), and lists the grids with lower
+ * bounds (add_grid).  pz_plan_grid_visit() enumerates the plans of one grid.  For each plan,
  * find_ways() determines in which ways it can be run.
  *
  * Most plans of a large space are only counted.  Therefore each group of the framework's rules
@@ -20,20 +20,22 @@
 #include "plan/plan_fill.h"
 #include "workload/workload.h"
 
+/* Limits of the searched degrees (place/plan_question.h), and of the replicas with which
+ * framework_can_run() probes. */
 enum { MAX_MBS = 128, MAX_CHUNKS = 1024, MAX_CP = 32, MAX_EP = 1024, MAX_LAYERS = 1024 };
-
-/* Maximum number of replicas of the plans with which framework_can_run() probes. */
 enum { MAX_PROBED_REPLICAS = 1 << 20 };
 
-/* Number of shapes that keep their step model, of some hundred kilobytes, from the start.  Others
- * make it when it is needed. */
+/* Only the first shapes keep their step models, which have some hundred
+ * kilobytes each; others make them when they are needed. */
 enum { MAX_OPEN_MODELS = 1024 };
 
-/* Numbers of layers of the first and the last chunk, or two zeroes for the even division. */
+/* A division of the layers among the chunks of a pipeline, by the numbers of layers of the first
+ * and the last chunk.  Two zeroes stand for the even division. */
 struct plan_division {
   int64_t first, last;
 };
 
+/* Raises PZ_STOPPED if the user or a time limit has ended the search. */
 void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   bool is_time_over = question->end_s > 0 && pz_clock_s() > question->end_s;
@@ -42,17 +44,18 @@ void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *
     pz_raise(call, PZ_STOPPED, "stopped");
 }
 
-/* Ends the phase of a progress; a pz_close_fn. */
+/* Ends the phase of the progress bar when a call is left; a pz_close_fn. */
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
+/* Begins a phase of the progress bar, which counts `total` units. */
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
                             const char *label, const char *unit, uint64_t total) {
   pz_progress_next(question->progress, label, unit, total);
   if (question->progress) pz_defer(call, finish_progress, question->progress);
 }
 
-/* ---- a shape -------------------------------------------------------------------------------- */
-
+/* Returns the plan of a shape with one stage, one replica, no sharding, recomputation or
+ * offload. */
 struct pz_plan pz_step_shape_plan(const struct pz_plan_question *question,
                                   const struct pz_step_shape *shape) {
   struct pz_plan plan = question->plan;
@@ -75,6 +78,7 @@ struct pz_plan pz_step_shape_plan(const struct pz_plan_question *question,
   return plan;
 }
 
+/* Returns the plan of a shape whose layers take the least time, with many replicas and ZeRO. */
 struct pz_plan pz_step_shape_fastest(const struct pz_plan_question *question,
                                      const struct pz_step_shape *shape) {
   struct pz_plan plan = pz_step_shape_plan(question, shape);
@@ -84,6 +88,7 @@ struct pz_plan pz_step_shape_fastest(const struct pz_plan_question *question,
   return plan;
 }
 
+/* Makes the step model of a shape unless it exists.  It stays when the call ends. */
 void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *question,
                         struct pz_step_shape *shape) {
   if (shape->model) return;
@@ -92,31 +97,12 @@ void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *que
   pz_undefer(call, shape->model);
 }
 
-/* Frees the step model of a shape. */
-static void close_shape(struct pz_step_shape *shape) {
-  pz_step_model_free(shape->model);
-  shape->model = NULL;
-}
-
+/* Returns the microbatches per device if the batch is divided evenly: batch x tp x cp over
+ * mbs x devices. */
 double pz_step_shape_share(const struct pz_plan_question *question,
                            const struct pz_step_shape *shape) {
   return (double)(question->plan.batch * shape->tp * shape->cp) /
          (double)(shape->mbs * question->plan.devices);
-}
-
-/* ---- variants ------------------------------------------------------------------------------- */
-
-/* Sets dispatcher and CUDA graphs of a plan. */
-static void set_variant(const struct pz_plan_space *space, uint32_t variant, struct pz_plan *plan) {
-  plan->dispatcher = space->variant[variant].dispatcher;
-  plan->cuda_graphs = space->variant[variant].cuda_graphs;
-}
-
-/* Returns whether a variant differs from the first one for this shape.  Without expert parallelism
- * no tokens are sent, and the dispatcher makes no difference. */
-static bool has_variant(const struct pz_plan_space *space, const struct pz_step_shape *shape,
-                        uint32_t variant) {
-  return shape->ep > 1 || space->variant[variant].dispatcher == space->variant[0].dispatcher;
 }
 
 /* Lists the variants: each dispatcher that the framework has on this chip, without CUDA graphs, and
@@ -142,8 +128,6 @@ static void list_variants(struct pz_plan_space *space) {
   }
 }
 
-/* ---- times of a shape ----------------------------------------------------------------------- */
-
 /* Returns the seconds of one of several microbatches through all layers, in a pipeline order and
  * without recomputation.  On a torus only kernels are counted, because there the time of
  * collectives depends on the size of the job. */
@@ -153,7 +137,8 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
   struct pz_plan plan = pz_step_shape_fastest(space->question, shape);
   const struct pz_step_model *model = shape->model;
   const struct pz_workload *workload = model->workload;
-  set_variant(space, variant, &plan);
+  plan.dispatcher = space->variant[variant].dispatcher;
+  plan.cuda_graphs = space->variant[variant].cuda_graphs;
   plan.pipeline = (int)order;
   pz_step_model_time(call, shape->model, &plan, microbatches, PZ_TIMING_BOUND);
   bool is_torus = model->cost.net.n_levels && model->cost.net.level[0].n_axes;
@@ -175,8 +160,8 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
   return total_s;
 }
 
-/* Returns the least time of a microbatch in any pipeline order of the framework.  DualPipe and
- * DualPipeV are the only orders that make layers faster, because they hide the transfer of tokens
+/* Returns the least seconds of a microbatch in any pipeline order of the framework.  Only
+ * DualPipe and DualPipeV make layers faster than 1F1B, because they hide the transfer of tokens
  * to experts. */
 static double fastest_microbatch_s(struct pz_call *call, const struct pz_plan_space *space,
                                    struct pz_step_shape *shape, uint32_t variant,
@@ -194,11 +179,14 @@ static double fastest_microbatch_s(struct pz_call *call, const struct pz_plan_sp
   return least_s;
 }
 
+/* Sets the seconds of a microbatch of a shape in every variant.  A variant that only changes the
+ * dispatcher is skipped without expert parallelism, where no tokens are sent. */
 void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
                         struct pz_step_shape *shape) {
   for (uint32_t variant = 0; variant < space->n_variants; variant++) {
     struct pz_shape_time *time = &shape->time[variant];
-    if (!has_variant(space, shape, variant)) continue;
+    bool same_dispatcher = space->variant[variant].dispatcher == space->variant[0].dispatcher;
+    if (shape->ep == 1 && !same_dispatcher) continue;
     time->several_s = fastest_microbatch_s(call, space, shape, variant, 2);
     time->single_s = time->several_s;
     if (!shape->always_several)
@@ -206,8 +194,8 @@ void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
   }
 }
 
-/* ---- the value of a plan -------------------------------------------------------------------- */
-
+/* Returns what the search minimises: bytes, seconds, or device-seconds as the cost, with times
+ * raised by the expected error of the prediction if the question counts it. */
 double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *plan, double step_s,
                      double needed_bytes) {
   const struct pz_plan_question *question = space->question;
@@ -243,19 +231,13 @@ static void find_risk(struct pz_plan_space *space, const struct pz_step_model *m
 
 /* ---- ways ----------------------------------------------------------------------------------- */
 
+/* Sets devices, sequence length and overlap of a plan, which follow from its other fields. */
 void pz_plan_set_derived(const struct pz_plan_space *space, struct pz_plan *plan) {
   plan->devices = pz_plan_devices(plan);
   plan->seq = space->seq;
   plan->overlap = space->question->plan.overlap;
   if (!(space->question->pinned & PZ_PLAN_PIN(OVERLAP)))
     (void)pz_rule_list_overlap(&space->rules, plan, &space->model);
-}
-
-/* Sets the recomputation of a plan: of all layers, unless memory decides their number later. */
-static void set_recompute(struct pz_plan *plan, enum pz_recomputation recompute) {
-  plan->recompute = (int)recompute;
-  plan->recompute_layers = 0;
-  plan->stage_recompute = NULL;
 }
 
 /* Sets the offload of a way to save memory: activations of the layers or modules that the question
@@ -270,16 +252,25 @@ static void set_offload(const struct pz_plan_space *space, struct pz_plan *plan,
   plan->offload_fraction = way->fraction;
 }
 
-/* Applies a way to save memory to a plan: its recomputation and its offload. */
+/* Applies a way to save memory to a plan: its offload, and its recomputation of all layers, unless
+ * memory decides their number later. */
 static void set_way(const struct pz_plan_space *space, struct pz_plan *plan,
                     const struct pz_plan_way *way) {
-  set_recompute(plan, way->recompute);
+  plan->recompute = (int)way->recompute;
+  plan->recompute_layers = 0;
+  plan->stage_recompute = NULL;
   set_offload(space, plan, way);
 }
 
+/* Returns the plan without full recomputation and activation offload, as a basis of lower
+ * bounds. */
 struct pz_plan pz_plan_relaxed(const struct pz_plan *plan) {
   struct pz_plan relaxed = *plan;
-  if (relaxed.recompute == PZ_RECOMPUTATION_FULL) set_recompute(&relaxed, PZ_RECOMPUTATION_NONE);
+  if (plan->recompute == PZ_RECOMPUTATION_FULL) {
+    relaxed.recompute = PZ_RECOMPUTATION_NONE;
+    relaxed.recompute_layers = 0;
+    relaxed.stage_recompute = NULL;
+  }
   relaxed.offload &= ~(int)PZ_OFFLOAD_ACTIVATIONS; /* recomputed layers send less to the host */
   return relaxed;
 }
@@ -294,7 +285,7 @@ static bool can_recompute(const struct pz_plan_space *space, struct pz_plan *pla
   return pz_rule_group_allows(&space->rules, PZ_RULE_RECOMPUTES, &one_layer, &space->model);
 }
 
-/* Sets a way in the plan.  Returns whether question and framework allow the plan. */
+/* Applies a way to save memory to a plan.  Returns whether question and framework then allow it. */
 static bool set_allowed_way(const struct pz_plan_space *space, struct pz_plan *plan,
                             const struct pz_plan_way *way) {
   set_way(space, plan, way);
@@ -305,24 +296,6 @@ static bool set_allowed_way(const struct pz_plan_space *space, struct pz_plan *p
          can_recompute(space, plan);
 }
 
-/* Returns whether neither dense nor expert parameters have several replicas. */
-static bool has_no_replicas(const struct pz_plan *plan) {
-  return pz_plan_replicas(plan) == 1 && pz_plan_expert_replicas(plan) == 1;
-}
-
-/* Returns whether ZeRO reduces the state of a plan even without replicas.  Some frameworks have
- * short moments and 8-bit weights only with a sharded optimizer, unless it is on the host, so that
- * the answer depends on the way. */
-static bool has_smaller_state(const struct pz_plan_space *space, const struct pz_plan *plan) {
-  const struct pz_framework *framework = pz_plan_framework(plan);
-  bool experts = space->model.experts > 0;
-  struct pz_plan unsharded = *plan;
-  unsharded.zero = 0;
-  bool can_drop_16bit_weights = framework->transformer_engine && !(framework->fp8_weight_bytes > 0);
-  if (can_drop_16bit_weights && pz_plan_keeps_8bit_weights(plan)) return true;
-  return pz_plan_moment_bytes(plan, experts) < pz_plan_moment_bytes(&unsharded, experts);
-}
-
 /* Overlaps that a plan is also tried without, because they require further software or are less
  * certain.  A step without them is never faster, but the plan may be rated better because its
  * expected error is smaller. */
@@ -330,11 +303,16 @@ static const int optional_overlap[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP,
                                        PZ_OVERLAP_EP | PZ_OVERLAP_TP};
 
 /* Determines in which ways a plan that the plain rules of the framework allow can be run, and
- * stores them in space->ways.  A plan with ZeRO but without replicas has only ways that it does
- * not have without ZeRO, or whose state ZeRO reduces. */
+ * stores them in space->ways.  Without replicas, ZeRO is only of use in ways that need it, or if it
+ * makes the state smaller: some frameworks have short moments and 8-bit weights only with a sharded
+ * optimizer, unless that is on the host. */
 static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
-  bool shards_nothing =
-      plan->zero && has_no_replicas(plan) && !(space->question->pinned & PZ_PLAN_PIN(ZERO));
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  bool experts = space->model.experts > 0;
+  bool has_replicas = pz_plan_replicas(plan) > 1 || pz_plan_expert_replicas(plan) > 1;
+  bool is_pinned = space->question->pinned & PZ_PLAN_PIN(ZERO);
+  bool shards_nothing = plan->zero && !has_replicas && !is_pinned;
+  bool can_drop_16bit_weights = framework->transformer_engine && !(framework->fp8_weight_bytes > 0);
   bool can_shard = true, asked = false; /* rules about sharding do not depend on the way */
   space->ways.n = 0;
   for (size_t i = 0; i < space->n_ways; i++) {
@@ -349,10 +327,14 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
     asked = true;
     space->ways.allowed[i] = can_shard && can_recompute(space, plan);
     space->ways.overlap[i] = plan->overlap;
-    if (shards_nothing && space->ways.allowed[i] && !has_smaller_state(space, plan)) {
+    if (shards_nothing && space->ways.allowed[i]) {
       struct pz_plan unsharded = *plan;
       unsharded.zero = 0;
-      space->ways.allowed[i] = !set_allowed_way(space, &unsharded, &space->way[i]);
+      bool has_smaller_state =
+          (can_drop_16bit_weights && pz_plan_keeps_8bit_weights(plan)) ||
+          pz_plan_moment_bytes(plan, experts) < pz_plan_moment_bytes(&unsharded, experts);
+      space->ways.allowed[i] =
+          has_smaller_state || !set_allowed_way(space, &unsharded, &space->way[i]);
     }
     for (size_t overlap = 0; overlap < space->n_overlaps && space->ways.allowed[i]; overlap++)
       space->ways.n += (pz_plan_effective_overlap(plan) & optional_overlap[overlap]) ==
@@ -360,6 +342,8 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   }
 }
 
+/* Applies combination `way` of a way to save memory and an overlap.  Returns whether it is
+ * allowed. */
 bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t way) {
   size_t i = way / space->n_overlaps;
   int removed = optional_overlap[way % space->n_overlaps];
@@ -409,15 +393,9 @@ static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, 
   return plan;
 }
 
-/* Returns whether the framework can run a probe, with the overlap that the framework has for it. */
-static bool framework_runs_probe(struct pz_plan *plan, const struct pz_model_shape *model) {
-  plan->overlap = pz_framework_overlap(plan, model);
-  return pz_framework_can_run(plan, model, NULL);
-}
-
-/* Returns the set of recomputations that the question allows and the framework has.  Recomputing
- * every second layer is no better than full recomputation of a chosen number of layers, and is left
- * out if the framework can choose the number. */
+/* Returns the set of recomputations (bits 1 << enum) that question and framework allow.
+ * Recomputing every second layer is no better than full recomputation of a chosen number of layers,
+ * and is left out if the framework can choose the number. */
 static unsigned find_recomputations(const struct pz_plan_space *space) {
   unsigned recomputations = 0;
   if (space->question->pinned & PZ_PLAN_PIN(RECOMPUTE))
@@ -426,15 +404,16 @@ static unsigned find_recomputations(const struct pz_plan_space *space) {
     for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan plan = probe_plan(space, 1, zero);
       bool chooses_layers = pz_framework_recompute_form(&plan) != PZ_RECOMPUTE_ALL;
-      set_recompute(&plan, (enum pz_recomputation)mode);
+      plan.recompute = mode;
       if (mode == PZ_RECOMPUTATION_HALF && chooses_layers) continue;
-      if (framework_runs_probe(&plan, NULL)) recomputations |= 1U << mode;
+      plan.overlap = pz_framework_overlap(&plan, NULL);
+      if (pz_framework_can_run(&plan, NULL, NULL)) recomputations |= 1U << mode;
     }
   return recomputations;
 }
 
-/* Returns the set of pipeline orders that the framework has.  GPipe is no better than 1F1B and is
- * used only if it is pinned. */
+/* Returns the set of pipeline orders (bits 1 << enum) that the framework has.  GPipe is no better
+ * than 1F1B and is used only if it is pinned. */
 static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
   struct pz_model_shape any_size = space->model;
   unsigned orders = 0;
@@ -447,7 +426,8 @@ static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
       plan.vpp = chunks ? chunks : 2;
       plan.pipeline = i;
       if (i == PZ_PIPELINE_GPIPE && !(space->question->pinned & PZ_PLAN_PIN(PIPELINE))) continue;
-      if (framework_runs_probe(&plan, &any_size)) orders |= 1U << i;
+      plan.overlap = pz_framework_overlap(&plan, &any_size);
+      if (pz_framework_can_run(&plan, &any_size, NULL)) orders |= 1U << i;
     }
   return orders;
 }
@@ -477,7 +457,8 @@ static bool framework_can_run(const struct pz_plan_space *space,
   return false;
 }
 
-/* Returns whether model, question and framework allow this shape. */
+/* Returns whether a shape divides the heads, the sequence and the batch, and whether the question
+ * and the framework allow it.  Context parallelism gives each device two parts of the sequence. */
 static bool can_have_shape(const struct pz_plan_space *space, const struct pz_workload *workload,
                            const struct pz_step_shape *shape) {
   const struct pz_plan_question *question = space->question;
@@ -540,7 +521,7 @@ struct shape_opening {
   struct pz_error *refusal; /* the error of each shape that the layers of the model do not allow */
 };
 
-/* A shape that is opened within a border. */
+/* The arguments of open_and_time_shape(), which is called within a border. */
 struct opened_shape {
   struct pz_plan_space *space;
   struct pz_step_shape *shape;
@@ -566,7 +547,9 @@ static void open_shape_task(struct pz_call *task, void *ctx, size_t i, unsigned 
   enum pz_status status = pz_border(open_and_time_shape, &opened, refusal);
   bool refused = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
   if (status != PZ_OK && !refused) pz_raise_again(task, refusal);
-  if (i >= MAX_OPEN_MODELS) close_shape(opened.shape);
+  if (i < MAX_OPEN_MODELS) return;
+  pz_step_model_free(opened.shape->model);
+  opened.shape->model = NULL;
 }
 
 /* Opens all shapes in parallel, and removes those that the layers of the model do not allow. */
@@ -588,7 +571,7 @@ static void open_shapes(struct pz_call *call, struct pz_plan_space *space) {
       continue;
     }
     if (!first_refusal) first_refusal = &refusals[i];
-    close_shape(shape);
+    pz_step_model_free(shape->model);
   }
   space->shapes.n = n;
   if (!n && first_refusal) pz_raise_again(call, first_refusal);
@@ -597,16 +580,20 @@ static void open_shapes(struct pz_call *call, struct pz_plan_space *space) {
 
 /* ---- grids ---------------------------------------------------------------------------------- */
 
+/* Returns the plan of a grid with one chunk per stage and no way to save memory. */
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
                                  const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_step_shape_plan(space->question, pz_shape_at(space, grid->shape));
-  set_variant(space, grid->variant, &plan);
+  plan.dispatcher = space->variant[grid->variant].dispatcher;
+  plan.cuda_graphs = space->variant[grid->variant].cuda_graphs;
   plan.overlap = 0; /* because overlaps only add expected error, the value is a lower bound */
   plan.pp = grid->pp;
   plan.dp = grid->dp;
   return plan;
 }
 
+/* Returns a lower bound, in seconds, of the step of all plans of a grid: the layers of all
+ * microbatches, divided evenly among the stages, and the waiting of devices for each other. */
 double pz_plan_grid_bound_s(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan_grid *grid) {
   int64_t microbatches = question->plan.batch / (shape->mbs * grid->dp);
@@ -617,18 +604,9 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *question,
   return (double)microbatches * microbatch_s / (double)grid->pp * (1 + waiting);
 }
 
-/* Returns whether a job may use this number of devices: a part of one node, whole nodes, or of
- * each of several nodes the largest power of two of its devices (64 of a domain of 72). */
-static bool fills_nodes(const struct pz_plan_space *space, int64_t devices) {
-  int64_t node_part = 1, available = space->question->plan.devices, node = space->devices_per_node;
-  while (2 * node_part <= node) node_part *= 2;
-  if (devices > available || (space->question->all_devices && devices != available)) return false;
-  if (devices <= node || devices % node == 0) return true;
-  int64_t most_parts = available % node ? available / node_part : available / node;
-  return devices % node_part == 0 && devices / node_part <= most_parts;
-}
-
-/* Appends a grid in all variants, if question and nodes allow its stages and replicas. */
+/* Appends a grid in all variants that differ for its shape, if its replicas divide the batch and
+ * the experts, and its devices are a part of one node, whole nodes, or of each of several nodes the
+ * largest power of two of its devices (64 of a domain of 72). */
 static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct pz_plan_grid grid) {
   const struct pz_plan_question *question = space->question;
   const struct pz_step_shape *shape = pz_shape_at(space, grid.shape);
@@ -638,9 +616,18 @@ static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct p
   if (question->plan.batch % (grid.dp * shape->mbs)) return;
   struct pz_plan plan = pz_plan_grid_plan(space, &grid);
   bool experts_divide = group_devices * grid.dp % (pz_plan_ep(&plan) * pz_plan_etp(&plan)) == 0;
-  if (!experts_divide || !fills_nodes(space, group_devices * grid.pp * grid.dp)) return;
+  int64_t devices = group_devices * grid.pp * grid.dp, available = question->plan.devices;
+  int64_t node_part = 1, node = space->devices_per_node;
+  bool has_devices = devices <= available && (!question->all_devices || devices == available);
+  if (!experts_divide || !has_devices) return;
+  while (2 * node_part <= node) node_part *= 2;
+  if (devices > node && devices % node) {
+    int64_t most_parts = available % node ? available / node_part : available / node;
+    if (devices % node_part || devices / node_part > most_parts) return;
+  }
   for (grid.variant = 0; grid.variant < space->n_variants; grid.variant++) {
-    if (!has_variant(space, shape, grid.variant)) continue;
+    bool same_dispatcher = space->variant[grid.variant].dispatcher == space->variant[0].dispatcher;
+    if (shape->ep == 1 && !same_dispatcher) continue;
     plan = pz_plan_grid_plan(space, &grid);
     grid.bound_s = pz_plan_grid_bound_s(question, shape, &grid);
     grid.bound = pz_plan_value(space, &plan, grid.bound_s, 0);
@@ -648,25 +635,8 @@ static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct p
   }
 }
 
-/* Lists the grids of all shapes with their lower bounds. */
-static void list_grids(struct pz_call *call, struct pz_plan_space *space) {
-  const struct pz_plan_question *question = space->question;
-  for (uint32_t i = 0; i < space->shapes.n; i++) {
-    const struct pz_step_shape *shape = pz_shape_at(space, i);
-    int64_t group_devices = shape->tp * shape->cp;
-    int64_t most_pp = pz_min(space->n_layers, question->plan.devices / group_devices);
-    pz_plan_space_check_stop(call, space);
-    for (int64_t pp = 1; pp <= most_pp; pp++)
-      for (uint32_t index = 0; index < space->divisors.n; index++) {
-        int64_t dp = *pz_vec_at(&space->divisors, int64_t, index);
-        if (dp > question->plan.devices / (group_devices * pp)) break;
-        add_grid(call, space, (struct pz_plan_grid){.shape = i, .pp = pp, .dp = dp});
-      }
-  }
-}
-
 /* Compares two grids for qsort(): by bound, and equal bounds by the order of listing. */
-static int by_bound(const void *a, const void *b) {
+int pz_plan_grid_order(const void *a, const void *b) {
   const struct pz_plan_grid *first = a, *second = b;
   if (first->bound != second->bound) return first->bound < second->bound ? -1 : 1;
   if (first->shape != second->shape) return first->shape < second->shape ? -1 : 1;
@@ -675,56 +645,50 @@ static int by_bound(const void *a, const void *b) {
   return (first->dp > second->dp) - (first->dp < second->dp);
 }
 
-void pz_plan_grids_sort(struct pz_vec *grids) {
-  qsort(grids->items, grids->n, sizeof(struct pz_plan_grid), by_bound);
-}
-
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
-/* Returns whether question and framework allow a pipeline order with the plan's number of
- * chunks.  With a single stage all orders are the same and count as 1F1B. */
-static bool has_order(const struct pz_plan_space *space, const struct pz_plan *plan,
-                      enum pz_pipeline_order order) {
-  uint32_t chunks = pz_pipeline_chunks(order);
-  if (!PZ_PLAN_ALLOWS(space->question, PIPELINE, pipeline, (int)order)) return false;
-  if (plan->pp == 1) return order == PZ_PIPELINE_1F1B;
-  if (!(space->pipeline_orders >> order & 1)) return false;
-  return chunks ? plan->vpp == (int64_t)chunks : plan->vpp > 1;
-}
-
-/* Returns whether the numbers of layers and microbatches allow the pipeline order of the plan. */
-static bool can_order(const struct pz_plan *plan, int64_t layers) {
+/* Returns whether question, framework, layers and microbatches allow the plan's pipeline order with
+ * its number of chunks.  With a single stage all orders are the same and count as 1F1B. */
+static bool can_order(const struct pz_plan_space *space, const struct pz_plan *plan) {
   int64_t chunks = plan->pp * plan->vpp, microbatches = plan->batch / (plan->mbs * plan->dp);
+  if (!PZ_PLAN_ALLOWS(space->question, PIPELINE, pipeline, plan->pipeline)) return false;
+  if (plan->pp == 1) {
+    if (plan->pipeline != PZ_PIPELINE_1F1B) return false;
+  } else {
+    int64_t required_vpp = pz_pipeline_chunks((enum pz_pipeline_order)plan->pipeline);
+    /* interleaving has no required number, but more than one chunk */
+    bool has_vpp = required_vpp ? plan->vpp == required_vpp : plan->vpp > 1;
+    if (!(space->pipeline_orders >> plan->pipeline & 1) || !has_vpp) return false;
+  }
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   bool is_v = pz_is_v_pipeline(shape.order);
-  double events = 2.0 * (double)chunks * (double)microbatches;
+  double events = 2.0 * (double)chunks * (double)microbatches; /* forward and backward passes */
   if (chunks > MAX_CHUNKS || events > PZ_PIPELINE_MOST_EVENTS) return false;
   if (is_v && !pz_pipeline_can_run(&shape)) return false;
-  if (plan->vpp == 1) return layers >= plan->pp;
+  if (plan->vpp == 1) return space->n_layers >= plan->pp;
   return plan->pp > 1 && (is_v || microbatches % plan->pp == 0);
 }
 
-/* Returns whether the question allows the plan's ZeRO stage.  Without replicas, stage 1 is still
- * tried, because some frameworks have an optimizer on the host, or state in fewer bits, only
- * with it. */
-static bool can_shard(const struct pz_plan_space *space, const struct pz_plan *plan) {
-  if (space->question->pinned & PZ_PLAN_PIN(ZERO)) return space->question->plan.zero == plan->zero;
-  return !has_no_replicas(plan) || plan->zero <= 1;
-}
-
-/* Returns whether the plan has ZeRO stage 0 although stage 1, which is better, is possible. */
-static bool is_dominated_by_zero_1(const struct pz_plan_space *space, const struct pz_plan *plan) {
+/* Returns whether the plan's ZeRO stage is tried.  Stage 1 is tried even without replicas, because
+ * some frameworks have an optimizer on the host, or state in fewer bits, only with it.  With
+ * `dominant`, stage 0 is left out if stage 1, which is never worse, is possible. */
+static bool tries_zero_stage(const struct pz_plan_space *space, const struct pz_plan *plan,
+                             bool dominant) {
+  bool is_pinned = space->question->pinned & PZ_PLAN_PIN(ZERO);
+  bool has_replicas = pz_plan_replicas(plan) > 1 || pz_plan_expert_replicas(plan) > 1;
+  if (is_pinned && space->question->plan.zero != plan->zero) return false;
+  if (!is_pinned && !has_replicas && plan->zero > 1) return false;
+  if (!dominant || plan->zero > 0) return true;
   struct pz_plan sharded = *plan;
   sharded.zero = 1;
-  return plan->zero == 0 && pz_plan_replicas(plan) > 1 && !plan->shard && plan->grad_bytes >= 2 &&
-         PZ_PLAN_ALLOWS(space->question, ZERO, zero, 1) &&
-         set_allowed_way(space, &sharded, &space->way[0]);
+  bool stage_1_is_better = pz_plan_replicas(plan) > 1 && !plan->shard && plan->grad_bytes >= 2;
+  return !(stage_1_is_better && PZ_PLAN_ALLOWS(space->question, ZERO, zero, 1) &&
+           set_allowed_way(space, &sharded, &space->way[0]));
 }
 
-/* Lists the divisions of the layers among the chunks: the even one, and those in which every
- * chunk between the first and the last has middle_layers, the rounded-up mean or one more.  The
- * first and the last chunk then share the remaining layers in every way with at most
- * middle_layers each. */
+/* Lists the divisions of the layers among the chunks: the even one, and those in which every chunk
+ * between the first and the last has middle_layers, the rounded-up mean or one more.  The first and
+ * the last chunk then share the remaining layers in every way with at most middle_layers each. */
 static void list_divisions(struct pz_call *call, struct pz_plan_space *space,
                            const struct pz_plan *plan) {
   int64_t layers = space->n_layers, chunks = plan->pp * plan->vpp;
@@ -777,8 +741,7 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   if (!visit->can_run[order]) return;
   list_divisions(call, space, plan);
   for (; plan->zero <= 3; plan->zero++) {
-    if (!can_shard(space, plan)) continue;
-    if (visit->dominant && is_dominated_by_zero_1(space, plan)) continue;
+    if (!tries_zero_stage(space, plan, visit->dominant)) continue;
     if (is_cached) space->ways = visit->ways[order][plan->zero];
     for (uint32_t i = 0; i < space->divisions.n; i++) {
       const struct plan_division *division = pz_vec_at(&space->divisions, struct plan_division, i);
@@ -795,15 +758,19 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   visit->is_cached[order] = can_cache;
 }
 
-/* Visits the plans of a grid, for every number of chunks and every pipeline order. */
-static void visit_grid(struct pz_call *call, struct pz_plan_space *space,
-                       const struct pz_plan_grid *grid, struct grid_visit *visit) {
+/* Visits the plans of a grid, for every number of chunks and every pipeline order.  Returns the
+ * number of plans in all their ways. */
+uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
+                            const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn,
+                            void *ctx) {
+  struct grid_visit visit = {.dominant = dominant, .fn = fn, .ctx = ctx};
   struct pz_step_shape *shape = pz_shape_at(space, grid->shape);
+  if (fn) pz_step_shape_open(call, space->question, shape);
   struct pz_plan plan = pz_plan_grid_plan(space, grid);
   int64_t most_vpp = plan.pp == 1 ? 1 : (space->n_layers + 2) / plan.pp;
   for (int64_t k = 1; k <= most_vpp; k++) {
     /* plans with more chunks dominate others and come first */
-    plan.vpp = visit->dominant ? most_vpp + 1 - k : k;
+    plan.vpp = dominant ? most_vpp + 1 - k : k;
     /* several chunks per stage must divide the layers, or the layers plus embedding and head */
     int64_t layers = space->n_layers, chunks = plan.pp * plan.vpp;
     bool can_divide = layers % chunks == 0 || (layers + 2) % chunks == 0;
@@ -811,47 +778,16 @@ static void visit_grid(struct pz_call *call, struct pz_plan_space *space,
     if (!can_chunk || !PZ_PLAN_ALLOWS(space->question, VPP, vpp, plan.vpp)) continue;
     for (int i = 0; i < PZ_PIPELINES; i++) {
       plan.pipeline = i;
-      if (has_order(space, &plan, (enum pz_pipeline_order)i) && can_order(&plan, space->n_layers))
-        visit_chunks(call, space, shape, &plan, visit);
+      if (can_order(space, &plan)) visit_chunks(call, space, shape, &plan, &visit);
     }
   }
-}
-
-void pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
-                        const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn, void *ctx) {
-  struct grid_visit visit = {.dominant = dominant, .fn = fn, .ctx = ctx};
-  pz_step_shape_open(call, space->question, pz_shape_at(space, grid->shape));
-  visit_grid(call, space, grid, &visit);
-}
-
-uint64_t pz_plan_grid_count(struct pz_call *call, struct pz_plan_space *space,
-                            const struct pz_plan_grid *grid) {
-  struct grid_visit visit = {.fn = NULL};
-  visit_grid(call, space, grid, &visit);
   return visit.plans;
 }
 
-/* ---- errors --------------------------------------------------------------------------------- */
-
-/* Raises an error if the pinned tp does not divide the attention heads. */
-static void check_pinned_tp(struct pz_call *call, const struct pz_plan_space *space,
-                            const struct pz_workload *workload) {
-  int64_t tp = space->question->plan.tp;
-  int64_t kv_heads = workload->kv_heads ? workload->kv_heads : workload->heads;
-  if (!(space->question->pinned & PZ_PLAN_PIN(TP)) ||
-      pz_heads_divide(workload->heads, workload->kv_heads, tp))
-    return;
-  pz_raise(
-      call, PZ_BAD_USE,
-      "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
-      "values); accepted: divisors of the former that divide the latter or are multiples of it",
-      (long long)tp, space->question->job.model, (long long)workload->heads, (long long)kv_heads);
-}
-
-/* Raises the reason if the framework refuses every plan with the pinned fields.  It probes small
- * degrees for the fields that are not pinned, with every ZeRO stage and with one and two groups of
- * replicas. */
-static void check_framework(struct pz_call *call, const struct pz_plan_space *space) {
+/* Raises the reason why the space is empty.  To find out whether the framework refuses every plan
+ * with the pinned fields, small degrees are probed for the others, with every ZeRO stage and with
+ * the fewest and twice the fewest replicas that ep and sharding require. */
+_Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *space) {
   struct pz_plan plan = space->question->plan;
   struct pz_error why = {0};
   uint64_t pinned = space->question->pinned;
@@ -871,20 +807,17 @@ static void check_framework(struct pz_call *call, const struct pz_plan_space *sp
     plan.pipeline = plan.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) plan.recompute = PZ_RECOMPUTATION_NONE;
   set_offload(space, &plan, &space->way[0]);
-  for (int zero = 0; zero <= 3; zero++)
-    for (int groups = 2; groups >= 1; groups--) {
-      int64_t dp = groups * plan.ep * pz_max(plan.shard, 1);
+  bool is_allowed = false;
+  for (int zero = 0; zero <= 3 && !is_allowed; zero++)
+    for (int multiple = 2; multiple >= 1 && !is_allowed; multiple--) {
+      int64_t dp = multiple * plan.ep * pz_max(plan.shard, 1);
       if (!(pinned & PZ_PLAN_PIN(DP))) plan.dp = pz_min(dp, most_dp);
       if (!(pinned & PZ_PLAN_PIN(ZERO))) plan.zero = zero;
       plan.batch = 4 * plan.mbs * plan.dp * plan.pp;
       pz_plan_set_derived(space, &plan);
-      if (pz_rule_list_allows(&space->rules, &plan, &space->model, &why)) return;
+      is_allowed = pz_rule_list_allows(&space->rules, &plan, &space->model, &why);
     }
-  pz_raise(call, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
-}
-
-_Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *space) {
-  check_framework(call, space);
+  if (!is_allowed) pz_raise(call, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
   pz_raise(call, PZ_BAD_USE,
            "no plan has these degrees: tp must divide the heads, tp x cp x pp x dp fill whole "
            "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
@@ -920,7 +853,15 @@ static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   if (!pz_framework_trains(question->plan.framework, &space->model, &why))
     pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
   pz_require_layer_counts(call, &question->plan, space->n_layers);
-  check_pinned_tp(call, space, model->workload);
+  const struct pz_workload *workload = model->workload;
+  int64_t tp = question->plan.tp, heads = workload->heads, kv_heads = workload->kv_heads;
+  if (question->pinned & PZ_PLAN_PIN(TP) && !pz_heads_divide(heads, kv_heads, tp))
+    pz_raise(
+        call, PZ_BAD_USE,
+        "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
+        "values); accepted: divisors of the former that divide the latter or are multiples of it",
+        (long long)tp, question->job.model, (long long)heads,
+        (long long)(kv_heads ? kv_heads : heads));
   for (int64_t divisor = 1; divisor <= pz_min(question->plan.batch, devices); divisor++)
     if (question->plan.batch % divisor == 0) pz_append(call, &space->divisors, &divisor);
   space->seq = model->seq;
@@ -930,10 +871,11 @@ static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   space->recomputations = find_recomputations(space);
   list_variants(space);
   list_ways(space);
-  list_shapes(call, space, model->workload);
+  list_shapes(call, space, workload);
   pz_close(call, model);
 }
 
+/* Sets the space to an empty one, whose lists are in the arena. */
 void pz_plan_space_init(struct pz_plan_space *space, const struct pz_plan_question *question,
                         struct pz_arena *arena) {
   *space = (struct pz_plan_space){.question = question};
@@ -943,14 +885,28 @@ void pz_plan_space_init(struct pz_plan_space *space, const struct pz_plan_questi
   pz_vec_init(&space->divisors, arena, sizeof(int64_t));
 }
 
+/* Lists the shapes, and their grids with lower bounds. */
 void pz_plan_space_list(struct pz_call *call, struct pz_plan_space *space) {
   read_model(call, space);
   open_shapes(call, space);
-  list_grids(call, space);
+  int64_t devices = space->question->plan.devices;
+  for (uint32_t i = 0; i < space->shapes.n; i++) {
+    const struct pz_step_shape *shape = pz_shape_at(space, i);
+    int64_t stage_devices = shape->tp * shape->cp; /* in each replica */
+    pz_plan_space_check_stop(call, space);
+    for (int64_t pp = 1; pp <= pz_min(space->n_layers, devices / stage_devices); pp++)
+      for (uint32_t k = 0; k < space->divisors.n; k++) {
+        int64_t dp = *pz_vec_at(&space->divisors, int64_t, k);
+        if (dp > devices / (stage_devices * pp)) break;
+        add_grid(call, space, (struct pz_plan_grid){.shape = i, .pp = pp, .dp = dp});
+      }
+  }
   if (!space->grids.n) pz_plan_space_refuse(call, space);
 }
 
+/* Frees the step models of all shapes; a pz_close_fn. */
 void pz_plan_space_release(void *space) {
   struct pz_plan_space *plan_space = space;
-  for (uint32_t i = 0; i < plan_space->shapes.n; i++) close_shape(pz_shape_at(plan_space, i));
+  for (uint32_t i = 0; i < plan_space->shapes.n; i++)
+    pz_step_model_free(pz_shape_at(plan_space, i)->model);
 }

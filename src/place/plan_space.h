@@ -124,12 +124,10 @@ void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
                             const char *label, const char *unit, uint64_t total);
 
-/* Returns shape i of the space. */
 static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *space, uint32_t i) {
   return pz_vec_at(&space->shapes, struct pz_step_shape, i);
 }
 
-/* Returns grid i of the space. */
 static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *space, uint32_t i) {
   return pz_vec_at(&space->grids, struct pz_plan_grid, i);
 }
@@ -178,8 +176,8 @@ struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
 double pz_plan_grid_bound_s(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan_grid *grid);
 
-/* Sorts grids by ascending bound. */
-void pz_plan_grids_sort(struct pz_vec *grids);
+/* Compares two struct pz_plan_grid for qsort(), ascending bounds first. */
+int pz_plan_grid_order(const void *a, const void *b);
 
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
@@ -187,23 +185,16 @@ void pz_plan_grids_sort(struct pz_vec *grids);
 typedef void pz_plan_fn(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                         struct pz_plan *plan);
 
-/* Calls fn for every plan of a grid.  With `dominant`, plans with the most chunks come first,
- * and plans with ZeRO 0 are left out if ZeRO 1 is never worse. */
-void pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
-                        const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn, void *ctx);
+/* Calls fn, unless it is NULL, for every plan of a grid.  Returns the number of plans, each counted
+ * in all its ways.  With `dominant`, plans with the most chunks come first, and plans with ZeRO 0
+ * are left out if ZeRO 1 is never worse. */
+uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
+                            const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn,
+                            void *ctx);
 
-/* Returns the number of plans of a grid, each counted in all its ways. */
-uint64_t pz_plan_grid_count(struct pz_call *call, struct pz_plan_space *space,
-                            const struct pz_plan_grid *grid);
-
-/* Returns the number of combinations of a way and an overlap.  Combinations of the same way are
- * consecutive, and the first of them has all overlap that the framework supports. */
-static inline size_t pz_plan_space_ways(const struct pz_plan_space *space) {
-  return space->n_ways * space->n_overlaps;
-}
-
-/* Sets a combination of way and overlap in the plan that is being visited.  Returns whether the
- * plan can be run that way. */
+/* Sets combination `way` of a way and an overlap, below n_ways x n_overlaps, in the plan that is
+ * being visited.  Combinations of the same way are consecutive, and the first of them has all
+ * overlap that the framework supports.  Returns whether the plan can be run that way. */
 bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t way);
 
 /* Sets the fields that follow from the others: devices, sequence length, and the overlap that the

@@ -2,7 +2,7 @@
  * devices and batch, and the single changes that save the most time.
  *
  * tune() predicts the run itself, searches the best plans with the overlap of the run and with all
- * overlap (search_best_plans), prices the neighbours of its plan (find_changes), and describes the
+ * overlap (search_best_plans), prices the neighbours of its plan (accept_change), and describes the
  * changes.  Framework, attention, execution and gradient types stay those of the run.  All plans
  * can be run by the framework, and times are those of pz_predict().  If a measured step is given,
  * the chip is corrected first so that the prediction matches it. */
@@ -18,6 +18,7 @@
 #include "place/neighbours.h"
 #include "place/plan_question.h"
 #include "plan/plan_fill.h"
+#include "plan/plan_text.h"
 #include "step/correction.h"
 #include "step/prediction.h"
 
@@ -38,24 +39,6 @@ struct tuning {
   struct pz_vec changes;   /* struct pz_plan_change */
 };
 
-/* Predicts the run, and determines the memory that a plan may use. */
-static void predict_run(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *result = tuning->result;
-  struct pz_training_run *run = &result->own;
-  struct pz_call in_result = pz_call_in(call, tuning->memory);
-  *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, false);
-  /* plans may need as much memory as the existing run, even above the usable bytes */
-  result->limit_bytes = run->p.usable_bytes;
-  if (run->p.peak_bytes <= run->hbm_bytes)
-    result->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
-  result->fits =
-      run->p.needed_bytes <= result->limit_bytes && run->p.host_bytes <= run->p.usable_host_bytes;
-  tuning->own_plan = run->plan;
-  tuning->run.plan.seq = run->plan.seq;
-}
-
-/* ---- single changes ------------------------------------------------------------------------- */
-
 /* Lists a neighbour that fits and is noticeably faster.  If the run itself does not fit, lists
  * every neighbour that fits. */
 static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
@@ -71,28 +54,9 @@ static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan 
   return is_accepted;
 }
 
-/* Compares two changes for qsort(): by step, then by memory, then by field. */
-static int by_step(const void *a, const void *b) {
-  const struct pz_plan_change *first = a, *second = b;
-  if (first->p.step_s != second->p.step_s) return first->p.step_s < second->p.step_s ? -1 : 1;
-  if (first->p.peak_bytes != second->p.peak_bytes)
-    return first->p.peak_bytes < second->p.peak_bytes ? -1 : 1;
-  return (first->field > second->field) - (first->field < second->field);
-}
-
-/* Lists the single changes that make the run faster, the best first. */
-static void find_changes(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *result = tuning->result;
-  pz_neighbours_visit(call, &tuning->neighbourhood, accept_change, tuning);
-  result->changes = tuning->changes.items;
-  result->n_changes = tuning->changes.n;
-  if (result->n_changes)
-    qsort(result->changes, result->n_changes, sizeof *result->changes, by_step);
-}
-
 /* ---- the best plan -------------------------------------------------------------------------- */
 
-/* A search for the best plan, and where its results are stored. */
+/* The arguments of search_best_plan(): a wanted overlap, and where the results are stored. */
 struct best_search {
   struct tuning *tuning;
   int overlap; /* the wanted overlap */
@@ -101,7 +65,7 @@ struct best_search {
   struct pz_plan_certificate *certificate;
 };
 
-/* Searches the best plan with the wanted overlap. */
+/* Searches the best plan for the model, devices and batch of the run with the wanted overlap. */
 static void search_best_plan(struct pz_call *call, void *ctx) {
   struct best_search *search = ctx;
   struct tuning *tuning = search->tuning;
@@ -159,7 +123,8 @@ static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Sets the gain and the options of a change, and for runs of Megatron-LM the changed arguments. */
+/* Sets the relative gain of a change and the options that make it, and for runs of Megatron-LM the
+ * changed arguments. */
 static void describe_change(struct pz_call *call, struct tuning *tuning,
                             struct pz_plan_change *change) {
   struct pz_call in_result = pz_call_in(call, tuning->memory);
@@ -168,18 +133,30 @@ static void describe_change(struct pz_call *call, struct tuning *tuning,
   bool can_be_megatron = run->plan.vpp > 1 || !(run->plan.overlap & PZ_OVERLAP_P2P);
   bool is_megatron =
       run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
-  pz_plan_change_describe(&in_result, &tuning->result->own, change);
+  change->gain = 1 - change->p.step_s / tuning->result->own.p.step_s;
+  change->options = pz_plan_options_text(&in_result, &tuning->result->own.plan, &change->plan);
   if (is_megatron) change->megatron = pz_megatron_describe_changes(&in_result, run, &change->plan);
 }
 
-/* Fills in the result: the prediction of the run, the best plans, and the single changes. */
+/* Fills in the result: the prediction of the run, the best plans, and the single changes that make
+ * the run faster, best first. */
 static void tune(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *result = tuning->result;
+  struct pz_training_run *run = &result->own;
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
   struct pz_error why = {0};
-  predict_run(call, tuning);
+  *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, false);
+  /* plans may need as much memory as the existing run, even above the usable bytes */
+  result->limit_bytes = run->p.usable_bytes;
+  if (run->p.peak_bytes <= run->hbm_bytes)
+    result->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
+  result->fits =
+      run->p.needed_bytes <= result->limit_bytes && run->p.host_bytes <= run->p.usable_host_bytes;
+  tuning->own_plan = run->plan;
+  tuning->run.plan.seq = run->plan.seq;
   tuning->neighbourhood = pz_neighbourhood_make(call, &tuning->job, &tuning->own_plan);
   (void)pz_framework_can_run(&tuning->own_plan, &tuning->neighbourhood.model, &why);
-  pz_text_copy(result->own.refusal, sizeof result->own.refusal, why.message);
+  pz_text_copy(run->refusal, sizeof run->refusal, why.message);
   tuning->run.layers = tuning->neighbourhood.layers;
   tuning->neighbourhood.limit_bytes = result->limit_bytes;
   tuning->neighbourhood.etp_is_tp = tuning->own_plan.etp && !tuning->run.from[PZ_PLAN_ETP];
@@ -190,8 +167,11 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   bool by_default = pz_framework_overlap(&interleaved, NULL) & PZ_OVERLAP_P2P;
   if (by_default && !tuning->run.p2p_off) tuning->neighbourhood.overlap |= PZ_OVERLAP_P2P;
   search_best_plans(call, tuning);
-  find_changes(call, tuning);
-  struct pz_call in_result = pz_call_in(call, tuning->memory);
+  pz_neighbours_visit(call, &tuning->neighbourhood, accept_change, tuning);
+  result->changes = tuning->changes.items;
+  result->n_changes = tuning->changes.n;
+  if (result->n_changes)
+    qsort(result->changes, result->n_changes, sizeof *result->changes, pz_plan_change_order);
   result->fields = pz_list_run_fields(&in_result, &tuning->run, &result->n_fields);
   if (result->has_best) describe_change(call, tuning, &result->best);
   if (result->has_overlapped) describe_change(call, tuning, &result->overlapped);
@@ -205,8 +185,8 @@ struct pz_tune_options pz_tune_options_default(void) {
 }
 
 /* Corrects all parts of the step on the chip by the same factor until the prediction matches the
- * measured step, and makes the corrected chip that of the job.  Returns the predicted step before
- * the correction. */
+ * measured step, within 0.1 to 10.  Stores the corrected chip in *chip, which becomes that of the
+ * job.  Returns the predicted step before the correction, in seconds. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
   struct pz_prediction prediction = pz_predict(call, job, plan, NULL);
@@ -214,7 +194,8 @@ static double correct_chip(struct pz_call *call, struct pz_job *job, const struc
   double uncorrected_s = prediction.step_s;
   *chip = *job->chip;
   job->chip = chip;
-  for (int pass = 0; pass < 4; pass++) { /* repeat, because some latencies are not corrected */
+  /* some latencies are not corrected, so that the factors converge in a few passes */
+  for (int pass = 0; pass < 4; pass++) {
     for (int i = 0; i < PZ_CORRECTION_FACTORS; i++) {
       double *factor = pz_correction_factor(&chip->correction, i);
       *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / prediction.step_s, 0.1), 10);
@@ -224,6 +205,7 @@ static double correct_chip(struct pz_call *call, struct pz_job *job, const struc
   return uncorrected_s;
 }
 
+/* The arguments of pz_plan_tune(). */
 struct tune_args {
   const struct pz_run_plan *run;
   const struct pz_chip *chip;
@@ -270,6 +252,7 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   *args->out = pz_object_keep(call, tuning.result);
 }
 
+/* Finds the best plan for the devices of a run, and the single changes that make the run faster. */
 enum pz_status pz_plan_tune(const struct pz_run_plan *run, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tune_options *options,
                             struct pz_plan_tuning **out, struct pz_error *err) {

@@ -1,11 +1,11 @@
 /* Terms of training steps (step_terms.h): how often a plan runs each term, and tables of the work
  * and time of each term.
  *
- * pz_term_tables_init() walks over the operators of all shapes (visit_ops) twice: find_work() sums
- * up the work that every chip has to do, and find_gemms() lists the GEMMs.  Tables that depend on a
- * property of a chip or network are computed when they are first needed, and found again by a key
- * of that property: array_cycles(), gemm_bytes() and network_collectives(). pz_term_rates_of()
- * combines the tables for one chip. */
+ * pz_term_tables_init() walks over the operators of all shapes (visit_ops) twice: find_shape_work()
+ * sums up the work that every chip has to do, and add_gemm_use() lists the GEMMs.  Tables that
+ * depend on a property of a chip or network are computed when they are first needed, and found
+ * again by a key of that property: array_cycles(), gemm_bytes() and network_collectives().
+ * pz_term_rates_of() combines the tables for one chip. */
 #include "place/step_terms.h"
 
 #include <math.h>
@@ -18,6 +18,8 @@
 
 /* ---- how often each term runs --------------------------------------------------------------- */
 
+/* Adds what `times` executions of a chunk run: its layers by kind, their recomputation, embedding
+ * and head, and two transfers to other stages. */
 void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan *plan,
                         int64_t chunk, double times, struct pz_term_counts *counts) {
   const struct pz_layer_kinds *kinds = &shape->model->kinds;
@@ -37,7 +39,8 @@ void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan 
   counts->n[PZ_TERM_SEND] += 2 * times;
 }
 
-/* Returns how often a microbatch runs a term, without recomputation. */
+/* Returns how often a microbatch runs a term in a plan without recomputation: layers of a kind as
+ * often as the model has them, and the operators before and after the layers once. */
 static double times_in_microbatch(const struct pz_step_shape *shape, int term) {
   const struct pz_step_model *model = shape->model;
   if (term >= PZ_TERM_ENDS) return 1;
@@ -45,11 +48,12 @@ static double times_in_microbatch(const struct pz_step_shape *shape, int term) {
   return (double)model->workload->layers[model->kinds.layer[term]].count;
 }
 
-/* Sets the entry of a whole microbatch, the sum of its terms, in both parts of a row. */
+/* Adds the terms of a whole microbatch to column PZ_TERM_WHOLE of a row, and those of the longest
+ * path to the same column of the second half of the row. */
 static void sum_microbatch(const struct pz_step_shape *shape, double *row) {
-  for (int part = 0; part < PZ_TERM_ROW; part += PZ_TERM_PATH)
+  for (int first = 0; first < PZ_TERM_ROW; first += PZ_TERM_PATH)
     for (int i = 0; i < PZ_TERM_SEND; i++)
-      row[part + PZ_TERM_WHOLE] += times_in_microbatch(shape, i) * row[part + i];
+      row[first + PZ_TERM_WHOLE] += times_in_microbatch(shape, i) * row[first + i];
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -79,21 +83,8 @@ static void mark_longest_path(const struct pz_ops *ops, const struct pz_op_run *
   }
 }
 
-/* Visits the operators of one direction of a layer.  Those on its longest path are visited a
- * second time, for the term of the path.  `runs` is NULL for passes of two halves, which have no
- * such path. */
-static void visit_pass(struct pz_call *call, const struct pz_ops *ops, const struct pz_op_run *runs,
-                       int term, double times, op_fn *fn, void *ctx) {
-  bool *on_path = pz_alloc(call, ops->n, sizeof *on_path);
-  double *end_s = pz_alloc(call, ops->n, sizeof *end_s);
-  if (runs) mark_longest_path(ops, runs, end_s, on_path);
-  for (uint32_t i = 0; i < ops->n; i++) {
-    fn(call, ctx, &ops->op[i], term, times);
-    if (on_path[i]) fn(call, ctx, &ops->op[i], PZ_TERM_PATH + term, times);
-  }
-}
-
-/* Calls fn for every operator of each term of a shape. */
+/* Calls fn for every operator of each term of a shape.  In passes that are not divided into two
+ * halves, operators on the longest path are visited a second time, for the term of the path. */
 static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
                       const struct pz_step_shape *shape, op_fn *fn, void *ctx) {
   struct pz_call scratch = pz_scratch(call);
@@ -107,8 +98,14 @@ static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
     int term = is_block ? (int)kind : PZ_TERM_ENDS + (kind > 0);
     double times = halves * (is_block ? 1 : (double)layer->count);
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-      const struct pz_op_run *runs = shape->halves ? NULL : shape->model->kernels[l].runs[d];
-      visit_pass(&scratch, &layer->ops[d], runs, term, times, fn, ctx);
+      const struct pz_ops *ops = &layer->ops[d];
+      bool *on_path = pz_alloc(&scratch, ops->n, sizeof *on_path);
+      double *end_s = pz_alloc(&scratch, ops->n, sizeof *end_s);
+      if (!shape->halves) mark_longest_path(ops, shape->model->kernels[l].runs[d], end_s, on_path);
+      for (uint32_t i = 0; i < ops->n; i++) {
+        fn(&scratch, ctx, &ops->op[i], term, times);
+        if (on_path[i]) fn(&scratch, ctx, &ops->op[i], PZ_TERM_PATH + term, times);
+      }
     }
     if (!is_block) continue;
     /* full and selective recomputation */
@@ -132,20 +129,15 @@ static bool is_counted(const struct pz_op *op) {
   return op->op_class != PZ_CLASS_NONE && op->op_class != PZ_CLASS_COLLECTIVE && !moves;
 }
 
-/* Returns whether an operator is a GEMM that counts in a lower bound. */
-static bool is_gemm(const struct pz_op *op) {
-  return is_counted(op) && op->matmul_flop && !pz_op_mixes_tokens(op->kind);
-}
-
 /* ---- work that no chip saves ---------------------------------------------------------------- */
 
-/* The resources of a chip.  The work of an operator on one of them is its time if all other
- * resources are unlimited. */
+/* The resources of a chip.  The work of an operator on one of them is its time on a chip that has
+ * one unit of this resource and unlimited others. */
 enum resource { ARRAYS, LANES, MEMORY, RESOURCES };
 
 static const double UNLIMITED = 1e18;
 
-/* Sums up the work of the terms of a shape. */
+/* A sum of the work of the terms of a shape. */
 struct work_sum {
   const struct pz_step_shape *shape;
   struct pz_cost cost[RESOURCES]; /* cost model of a chip on which only this resource is finite */
@@ -157,7 +149,8 @@ static void release_costs(void *sum) {
   for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&((struct work_sum *)sum)->cost[r]);
 }
 
-/* Adds the work of an operator to a term. */
+/* Adds the work of an operator that runs `times` to a term.  Attention has two floating-point
+ * operations for each cycle of an array of one multiply-accumulate unit. */
 static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op, int term,
                         double times) {
   struct work_sum *sum = ctx;
@@ -166,7 +159,7 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
   struct pz_estimate estimate[RESOURCES];
   struct pz_op whole = *op; /* attention over the whole sequence, also with context parallelism */
   if (!is_counted(op)) return;
-  if (is_gemm(op)) {
+  if (op->matmul_flop && !pz_op_mixes_tokens(op->kind)) {
     const struct pz_dims *dims = &op->dims;
     work->macs += times * (double)dims->batch * (double)dims->m * (double)dims->n * (double)dims->k;
     work->tail_ops += times * pz_cost_extra(&sum->cost[LANES].chip, op).tail_ops;
@@ -193,21 +186,24 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
   }
 }
 
-/* Sets the work of a whole microbatch in one part of a row. */
-static void sum_microbatch_work(const struct pz_step_shape *shape, struct pz_term_work *part) {
-  struct pz_term_work *whole = &part[PZ_TERM_WHOLE];
+/* Adds the work of all terms of a microbatch to that of the whole microbatch.  `terms` is the first
+ * or the second half of a row, which has only the longest path. */
+static void sum_microbatch_work(const struct pz_step_shape *shape, struct pz_term_work *terms) {
+  struct pz_term_work *whole = &terms[PZ_TERM_WHOLE];
   for (int i = 0; i < PZ_TERM_SEND; i++) {
     double times = times_in_microbatch(shape, i);
-    whole->attention_flop += times * part[i].attention_flop;
-    whole->attention_ops += times * part[i].attention_ops;
-    whole->ops += times * part[i].ops;
-    whole->bytes += times * part[i].bytes;
-    whole->tail_ops += times * part[i].tail_ops;
-    whole->macs += times * part[i].macs;
+    whole->attention_flop += times * terms[i].attention_flop;
+    whole->attention_ops += times * terms[i].attention_ops;
+    whole->ops += times * terms[i].ops;
+    whole->bytes += times * terms[i].bytes;
+    whole->tail_ops += times * terms[i].tail_ops;
+    whole->macs += times * terms[i].macs;
   }
 }
 
-/* Sums up the work of the terms of an open shape. */
+/* Sums up the work of the terms of an open shape, with one cost model per resource: a chip that
+ * has one unit of this resource at 1 Hz, so that seconds are units of work, and plenty of the
+ * others. */
 static void find_shape_work(struct pz_call *call, const struct pz_plan_space *space,
                             const struct pz_step_shape *shape,
                             struct pz_term_work row[PZ_TERM_ROW]) {
@@ -238,28 +234,7 @@ static void find_shape_work(struct pz_call *call, const struct pz_plan_space *sp
   pz_scratch_end(&scratch);
 }
 
-/* Sums up the work of all shapes. */
-static void find_work(struct pz_call *call, struct pz_term_tables *tables) {
-  struct pz_plan_space *space = tables->space;
-  tables->work = pz_alloc(call, space->shapes.n, PZ_TERM_ROW * sizeof *tables->work);
-  tables->share = pz_alloc(call, space->shapes.n, sizeof *tables->share);
-  for (uint32_t i = 0; i < space->shapes.n; i++) {
-    struct pz_step_shape *shape = pz_shape_at(space, i);
-    pz_step_shape_open(call, space->question, shape);
-    if (shape->model->kinds.n > PZ_TERM_KINDS)
-      pz_raise(call, PZ_LIMIT, "%u kinds of layers; accepted: at most %d", shape->model->kinds.n,
-               PZ_TERM_KINDS);
-    tables->share[i] = pz_step_shape_share(space->question, shape);
-    find_shape_work(call, space, shape, tables->work + (size_t)i * PZ_TERM_ROW);
-  }
-}
-
 /* ---- tables by shape and term --------------------------------------------------------------- */
-
-/* Returns the size of a table. */
-static size_t table_bytes(const struct pz_term_tables *tables) {
-  return (size_t)tables->space->shapes.n * PZ_TERM_ROW * sizeof(double);
-}
 
 /* Returns a zeroed table, with a number for each term of each shape. */
 static double *new_table(struct pz_call *call, struct pz_term_tables *tables) {
@@ -297,7 +272,8 @@ struct gemm_use {
 static void add_gemm_use(struct pz_call *call, void *ctx, const struct pz_op *op, int term,
                          double times) {
   struct pz_term_tables *tables = ctx;
-  if (!is_gemm(op)) return;
+  bool is_gemm = is_counted(op) && op->matmul_flop && !pz_op_mixes_tokens(op->kind);
+  if (!is_gemm) return;
   struct pz_product gemm = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   const int64_t key[] = {gemm.batch, gemm.m, gemm.n, gemm.k};
   uint32_t at = pz_map_get(&tables->gemm_index, key, sizeof key);
@@ -310,19 +286,7 @@ static void add_gemm_use(struct pz_call *call, void *ctx, const struct pz_op *op
   pz_append(call, &tables->uses, &use);
 }
 
-/* Lists the GEMMs of all shapes. */
-static void find_gemms(struct pz_call *call, struct pz_term_tables *tables) {
-  uint32_t n = tables->space->shapes.n;
-  tables->first_use = pz_alloc(call, n + 1, sizeof *tables->first_use);
-  for (uint32_t i = 0; i < n; i++) {
-    visit_ops(call, tables->space, pz_shape_at(tables->space, i), add_gemm_use, tables);
-    tables->first_use[i + 1] = tables->uses.n;
-  }
-  tables->gemm_value = pz_alloc(call, tables->gemms.n, sizeof(double));
-  tables->sums = new_table(call, tables);
-}
-
-/* Adds the current value of each GEMM (tables->gemm_value) to the terms that use it. */
+/* Adds the value of each GEMM (tables->gemm_value: cycles or bytes) to the terms that run it. */
 static void add_gemm_values(const struct pz_term_tables *tables, double *table) {
   for (uint32_t i = 0; i < tables->space->shapes.n; i++) {
     double *row = table + (size_t)i * PZ_TERM_ROW;
@@ -334,11 +298,13 @@ static void add_gemm_values(const struct pz_term_tables *tables, double *table) 
   }
 }
 
-/* Returns a table of the cycles of GEMMs on one core, with its share of the rate of the global
- * buffer.  Several cores together do not need fewer cycles. */
+/* Returns a table of the cycles of GEMMs by shape and term, on one core with its share of the rate
+ * of the global buffer.  Several cores together do not need fewer cycles.  The clock is arbitrary;
+ * buffer and HBM are too large to matter. */
 static const double *array_cycles(struct pz_call *call, struct pz_term_tables *tables,
                                   const struct pz_chip *chip) {
   const struct pz_shared_table *shared = tables->space->question->shared;
+  size_t bytes = (size_t)tables->space->shapes.n * PZ_TERM_ROW * sizeof(double);
   struct pz_chip core = *chip;
   core.rules.nested_mapping = false;
   core.tensor.cores = 1;
@@ -346,20 +312,17 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   core.clock_hz = 1e9;
   core.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
   core.glb_bytes = INT64_C(1) << 40;
-  core.hbm.bytes_per_s_per_stack = 1e18;
-  const double key[] = {PZ_SHARED_CYCLES,
-                        tables->space->question->sharing_key,
-                        (double)chip->tensor.rows,
-                        (double)chip->tensor.cols,
-                        (double)chip->tensor.local_bytes,
-                        (double)chip->tensor.register_bytes,
-                        core.glb_bytes_per_s,
-                        chip->rules.fill,
-                        chip->rules.duplex,
-                        chip->rules.partitioned,
-                        chip->rules.double_buffer,
-                        (double)chip->rules.operand_bytes,
-                        (double)chip->rules.sum_bytes};
+  core.hbm.bytes_per_s_per_stack = UNLIMITED;
+  const struct pz_rules *rules = &chip->rules;
+  double question_key = tables->space->question->sharing_key;
+  double rows = (double)chip->tensor.rows, cols = (double)chip->tensor.cols;
+  double local_bytes = (double)chip->tensor.local_bytes;
+  double register_bytes = (double)chip->tensor.register_bytes;
+  double operand_bytes = (double)rules->operand_bytes, sum_bytes = (double)rules->sum_bytes;
+  const double key[] = {
+      PZ_SHARED_CYCLES,     question_key,         rows,        cols,          local_bytes,
+      register_bytes,       core.glb_bytes_per_s, rules->fill, rules->duplex, rules->partitioned,
+      rules->double_buffer, operand_bytes,        sum_bytes};
   const double *table = find_table(tables, key, sizeof key);
   if (table) return table;
   table = pz_shared_table_get(shared, key, sizeof key);
@@ -369,16 +332,16 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
       tables->gemm_value[i] = pz_product_core_s(call, gemm, &core);
       tables->gemm_value[i] *= core.clock_hz;
     }
-    memset(tables->sums, 0, table_bytes(tables));
+    memset(tables->sums, 0, bytes);
     add_gemm_values(tables, tables->sums);
-    table = pz_shared_table_put(shared, key, sizeof key, tables->sums, table_bytes(tables));
+    table = pz_shared_table_put(shared, key, sizeof key, tables->sums, bytes);
   }
-  if (!table) table = memcpy(new_table(call, tables), tables->sums, table_bytes(tables));
+  if (!table) table = memcpy(new_table(call, tables), tables->sums, bytes);
   store_table(call, tables, key, sizeof key, table);
   return table;
 }
 
-/* Returns a table of the least HBM bytes that GEMMs move. */
+/* Returns a table of the least HBM bytes that GEMMs move, by shape and term. */
 static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tables,
                                 const struct pz_chip *chip) {
   const int64_t key[] = {chip->tensor.rows, chip->tensor.cols, chip->glb_bytes};
@@ -394,18 +357,16 @@ static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tab
   return table;
 }
 
-/* ---- collectives ---------------------------------------------------------------------------- */
-
 /* Returns the seconds of the collectives of a layer that nothing hides. */
 static double exposed_s(const struct pz_layer_step *layer) {
   return layer->forward.collective_s + layer->backward.collective_s + layer->forward.expert_s +
          layer->backward.expert_s;
 }
 
-/* Computes the seconds of collectives in the terms of a shape.  With `slow`, these are the
- * collectives that stay exposed on an infinitely slow chip that runs operators one after
- * another.  Otherwise they are the whole time of a pass on an infinitely fast chip with
- * scheduled passes. */
+/* Stores the seconds of collectives in `terms`, the terms of a shape.  With `slow`, these are the
+ * collectives that stay exposed on a chip that computes very slowly and runs operators one after
+ * another.  Otherwise they are the whole time of a scheduled pass on a chip that computes in no
+ * time. */
 static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *tables,
                                    struct pz_step_shape *shape, const struct pz_cluster *net,
                                    bool slow, double *terms) {
@@ -432,7 +393,8 @@ static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *
   terms[PZ_TERM_ENDS + 1] = seconds(&steps->after);
 }
 
-/* Returns a table of the seconds of collectives in a network (find_shape_collectives). */
+/* Returns a table of the seconds of collectives in a network, by shape and term; `slow` is
+ * that of find_shape_collectives(). */
 static const double *network_collectives(struct pz_call *call, struct pz_term_tables *tables,
                                          const struct pz_cluster *net, bool slow) {
   double key[3 * PZ_CLUSTER_MOST_LEVELS + 1] = {0};
@@ -461,17 +423,7 @@ static const double *network_collectives(struct pz_call *call, struct pz_term_ta
 
 /* ---- rates of a chip ------------------------------------------------------------------------ */
 
-/* Returns the least time of a multiply-accumulate on a chip with limited power, or 0 if power is
- * not limited.  Let f be the clock at which GEMMs at the full rate use all of the power.  Below
- * f, a GEMM gains nothing from a lower clock; above f, it needs at least the energy that it
- * needs at f, from the same power. */
-static double least_mac_s(const struct pz_chip *chip) {
-  struct pz_power power;
-  if (!chip->cold) return 0;
-  double rate = pz_power_products(chip, &power);
-  return power.latency_s / rate;
-}
-
+/* Returns the seconds per unit of work of a chip, and the tables of cycles and collectives. */
 struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_tables *tables,
                                       const struct pz_chip *chip, const struct pz_cluster *net) {
   const struct pz_correction *correction = &chip->correction;
@@ -480,9 +432,18 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
   double least_factor =
       pz_fmin(pz_fmin(pz_corrected(correction->gemms), pz_corrected(correction->attention)),
               pz_corrected(correction->elementwise));
-  struct pz_term_rates rates = {.cycle =
-                                    least_factor / ((double)chip->tensor.cores * chip->clock_hz),
-                                .mac = least_factor * least_mac_s(chip),
+  double least_mac_s = 0; /* seconds per multiply-accumulate, or 0 if power is not limited */
+  if (chip->cold) {
+    /* Let f be the clock at which GEMMs at the full rate use all of the power.  Below f, a GEMM
+     * gains nothing from a lower clock.  Above f, it needs at least the energy that it needs at f,
+     * from the same power. */
+    struct pz_power power;
+    double rate = pz_power_products(chip, &power);
+    least_mac_s = power.latency_s / rate;
+  }
+  double cycles_per_s = (double)chip->tensor.cores * chip->clock_hz;
+  struct pz_term_rates rates = {.cycle = least_factor / cycles_per_s,
+                                .mac = least_factor * least_mac_s,
                                 .flop = least_factor / pz_chip_tensor_flop_per_s(chip),
                                 .op = least_factor / pz_chip_vector_op_per_s(chip),
                                 .byte = least_factor / pz_chip_hbm_bytes_per_s(chip)};
@@ -494,6 +455,7 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
   return rates;
 }
 
+/* Opens all shapes, sums up their work, and lists their GEMMs. */
 void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
                          struct pz_plan_space *space) {
   *tables = (struct pz_term_tables){.space = space, .arena = call->arena};
@@ -504,12 +466,29 @@ void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
   pz_vec_init(&tables->gemms, call->arena, sizeof(struct pz_product));
   pz_vec_init(&tables->uses, call->arena, sizeof(struct gemm_use));
   pz_vec_init(&tables->tables, call->arena, sizeof(const double *));
-  find_work(call, tables);
-  find_gemms(call, tables);
+  uint32_t n = space->shapes.n;
+  tables->work = pz_alloc(call, n, PZ_TERM_ROW * sizeof *tables->work);
+  tables->share = pz_alloc(call, n, sizeof *tables->share);
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_step_shape *shape = pz_shape_at(space, i);
+    pz_step_shape_open(call, space->question, shape);
+    if (shape->model->kinds.n > PZ_TERM_KINDS)
+      pz_raise(call, PZ_LIMIT, "%u kinds of layers; accepted: at most %d", shape->model->kinds.n,
+               PZ_TERM_KINDS);
+    tables->share[i] = pz_step_shape_share(space->question, shape);
+    find_shape_work(call, space, shape, tables->work + (size_t)i * PZ_TERM_ROW);
+  }
+  tables->first_use = pz_alloc(call, n + 1, sizeof *tables->first_use);
+  for (uint32_t i = 0; i < n; i++) {
+    visit_ops(call, space, pz_shape_at(space, i), add_gemm_use, tables);
+    tables->first_use[i + 1] = tables->uses.n;
+  }
+  tables->gemm_value = pz_alloc(call, tables->gemms.n, sizeof(double));
+  tables->sums = new_table(call, tables);
 }
 
-/* ---- energy --------------------------------------------------------------------------------- */
-
+/* Returns a lower bound of the joules of a step on all devices without static power.  Work at the
+ * voltage of the cores is multiplied by `voltage2`, the squared relative voltage. */
 double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
                        const struct pz_chip *chip, double voltage2) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);

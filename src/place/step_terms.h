@@ -19,12 +19,11 @@
 enum { PZ_TERM_KINDS = 3 };
 enum { PZ_TERM_ENDS = 3 * PZ_TERM_KINDS, PZ_TERM_SEND = PZ_TERM_ENDS + 2, PZ_TERMS };
 
-/* A table has a row for each shape.  In place of transfers, a row has a whole microbatch without
- * recomputation.  A second part of the row, for scheduled passes that are not halved, has the same
- * terms with only the operators of the longest path. */
+/* The columns of a table, which has a row for each shape.  In place of transfers, a row has a whole
+ * microbatch without recomputation.  The second half of a row, for scheduled passes that are not
+ * divided into two halves of a microbatch, has the same terms with only the operators of the
+ * longest path. */
 enum { PZ_TERM_WHOLE = PZ_TERM_SEND, PZ_TERM_PATH = PZ_TERMS, PZ_TERM_ROW = 2 * PZ_TERMS };
-
-/* ---- how often each term runs --------------------------------------------------------------- */
 
 /* How often each term runs. */
 struct pz_term_counts {
@@ -42,8 +41,6 @@ static inline uint32_t pz_terms_of(uint32_t kinds) { return 3 * kinds + 2; }
 static inline uint32_t pz_term_at(uint32_t kinds, uint32_t i) {
   return i < 3 * kinds ? i / kinds * PZ_TERM_KINDS + i % kinds : PZ_TERM_ENDS + i - 3 * kinds;
 }
-
-/* ---- how long each term takes --------------------------------------------------------------- */
 
 /* Seconds of the terms that the model has (pz_term_at). */
 struct pz_term_seconds {
@@ -166,8 +163,6 @@ static inline double pz_term_s(const struct pz_term_tables *tables,
                                                   rates->collectives[at]);
   return s * (1 - 1e-9); /* covers the rounding of sums in another order */
 }
-
-/* ---- energy --------------------------------------------------------------------------------- */
 
 /* Returns a lower bound of the energy of a step on all devices, besides static power
  * (place/plan_finder.h defines what counts): that of all microbatches without recomputation, in the

@@ -30,9 +30,8 @@ struct pz_training_place_options pz_training_place_options_default(void) {
   return options;
 }
 
-/* ---- the question --------------------------------------------------------------------------- */
-
-/* Raises PZ_BAD_USE for pinned fields that no plan can have together. */
+/* Raises PZ_BAD_USE for pinned fields that are unset, that are not searched, or that no plan can
+ * have together. */
 static void check_pins(struct pz_call *call, const struct pz_training_place_options *options) {
   const struct pz_plan *plan = &options->plan;
   uint64_t pins = options->pinned, searched = pz_plan_searched();
@@ -95,7 +94,7 @@ static struct pz_plan_question place_question(struct pz_call *call, const struct
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Predicts a found plan in detail. */
+/* Returns the detailed prediction of a found plan, with the events of its schedule if `events`. */
 static struct pz_training_run *predict_found(struct pz_call *call,
                                              const struct pz_plan_question *question,
                                              const struct pz_found_plan *found, bool events) {
@@ -108,42 +107,10 @@ static struct pz_training_run *predict_found(struct pz_call *call,
   return run;
 }
 
-/* Returns whether two found plans are alike for the user, with equal predictions and degrees. */
-static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
-  return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
-         a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
-         a->plan.pp == b->plan.pp && a->plan.vpp == b->plan.vpp && a->plan.mbs == b->plan.mbs &&
-         pz_plan_ep(&a->plan) == pz_plan_ep(&b->plan) && a->plan.zero == b->plan.zero;
-}
-
-/* Predicts the simplest of the best plans, then the best plans of other kinds. */
-static void predict_all_found(struct pz_call *call, struct pz_call *in_result,
-                              const struct pz_plan_question *question,
-                              const struct pz_found_plans *found, bool events,
-                              struct pz_training_plans *out) {
-  out->certificate = found->certificate;
-  out->experts = found->experts;
-  out->late = found->late;
-  out->stopped = found->stopped;
-  out->runs = pz_alloc(in_result, found->n_kinds + 2, sizeof(struct pz_training_run *));
-  out->warning = pz_copy_text(in_result, found->warning);
-  if (!found->n) {
-    if (found->has_least) out->least = predict_found(call, question, &found->least, false);
-    return;
-  }
-  out->runs[0] = predict_found(call, question, &found->simplest, events);
-  out->n = 1;
-  if (!same_plan(&found->simplest, &found->list[0]))
-    out->fastest = predict_found(call, question, &found->list[0], false);
-  for (uint32_t i = 0; i < found->n_kinds; i++) {
-    out->runs[out->n] = predict_found(call, question, &found->list[found->n + i], false);
-    out->n++;
-  }
-}
-
 /* ---- the gain of options that are off by default -------------------------------------------- */
 
-/* The option of each framework that switches on an overlap, or NULL if it has none. */
+/* The command-line or configuration option of each family of frameworks (core: Megatron-LM and
+ * NeMo) that switches on an overlap, or NULL if it has none. */
 static const struct {
   int overlap;
   const char *name, *core, *titan, *deepspeed;
@@ -155,8 +122,9 @@ static const struct {
     {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
      "pipeline_parallel_expert_parallel_overlap", NULL}};
 
-/* Appends an option of the best plan with its gain: the relative time by which the step is
- * longer without it.  Skips the option if the framework cannot run the plan without it. */
+/* Appends an option of the best plan with its gain: the relative time by which the step of
+ * `without`, the plan without it, is longer.  Skips the option if the framework cannot run that
+ * plan. */
 static void add_switched(struct pz_call *call, const struct pz_plan_question *question,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
@@ -201,6 +169,7 @@ static void find_switched(struct pz_call *call, struct pz_call *in_result,
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
+/* The arguments of find_all_devices(), which runs within a border. */
 struct all_devices_search {
   const struct pz_plan_question *question;
   struct pz_training_plans *out;
@@ -217,7 +186,9 @@ static void find_all_devices(struct pz_call *call, void *ctx) {
   if (found->n) search->out->all_devices = predict_found(call, &question, &found->simplest, false);
 }
 
-/* Searches the best plans, and predicts them in the memory of the result (in_result). */
+/* Searches the best plans, and predicts in the memory of the result (in_result) the simplest of
+ * them, the fastest one unless it looks the same to the user, the best plans of other kinds, and
+ * the best plan without idle devices. */
 static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
                                const struct pz_job *job,
                                const struct pz_training_place_options *options,
@@ -230,8 +201,28 @@ static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
   if (options->progress) pz_progress_start_call(&progress, options->progress, options->ctx, &stop);
   question.progress = options->progress ? &progress : NULL;
   const struct pz_found_plans *found = pz_find_plans(call, &question);
-  predict_all_found(call, in_result, &question, found, options->events, out);
-  if (!out->n) return;
+  out->certificate = found->certificate;
+  out->experts = found->experts;
+  out->late = found->late;
+  out->stopped = found->stopped;
+  out->runs = pz_alloc(in_result, found->n_kinds + 2, sizeof(struct pz_training_run *));
+  out->warning = pz_copy_text(in_result, found->warning);
+  if (!found->n) {
+    if (found->has_least) out->least = predict_found(call, &question, &found->least, false);
+    return;
+  }
+  const struct pz_found_plan *simplest = &found->simplest, *fastest = &found->list[0];
+  const struct pz_plan *a = &simplest->plan, *b = &fastest->plan;
+  bool same_prediction =
+      simplest->p.step_s == fastest->p.step_s && simplest->p.peak_bytes == fastest->p.peak_bytes;
+  bool same_degrees = a->tp == b->tp && pz_plan_cp(a) == pz_plan_cp(b) && a->pp == b->pp &&
+                      a->vpp == b->vpp && a->mbs == b->mbs && pz_plan_ep(a) == pz_plan_ep(b) &&
+                      a->zero == b->zero;
+  out->runs[out->n++] = predict_found(call, &question, simplest, options->events);
+  if (!same_prediction || !same_degrees)
+    out->fastest = predict_found(call, &question, fastest, false);
+  for (uint32_t i = 0; i < found->n_kinds; i++)
+    out->runs[out->n++] = predict_found(call, &question, &found->list[found->n + i], false);
   find_switched(call, in_result, &question, out);
   if (pz_plan_devices(&out->runs[0]->plan) == question.plan.devices) return;
   /* the answer is complete without the plan on all devices, so that other errors do not matter */
@@ -239,6 +230,7 @@ static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
   if (pz_border(find_all_devices, &search, &err) != PZ_OK) pz_raise_if_memory(call, &err);
 }
 
+/* The arguments of pz_training_place(). */
 struct place_args {
   const char *model;
   const struct pz_chip *chip;
@@ -283,6 +275,7 @@ static void check_and_place(struct pz_call *call, void *ctx) {
   *args->out = pz_object_keep(call, out);
 }
 
+/* Finds the best plans for a model on a cluster. */
 enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
                                  const struct pz_cluster *net,
                                  const struct pz_training_place_options *options,
@@ -298,6 +291,8 @@ void pz_training_plans_free(struct pz_training_plans *plans) {
 
 /* ---- nothing fits --------------------------------------------------------------------------- */
 
+/* Limits of the changes that are tried: up to 64 times the devices, and samples of 128 tokens or
+ * more. */
 enum { MAX_DEVICES_FACTOR = 64, MIN_SEQ = 128 };
 
 /* Returns whether a search that began at begin_s found no answer because its time was over. */
@@ -313,7 +308,10 @@ struct misfit {
   const struct pz_chip *chip;
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
-  bool weak_scaling; /* the batch grows with the devices */
+  bool weak_scaling;                     /* the batch grows with the devices */
+  const struct pz_training_plans *plans; /* the answer to the question, without a plan that fits */
+
+  /* used by explain_misfit() */
   double end_s;      /* time limit of all changes together, or 0 if none */
   bool out_of_time;  /* some changes were not decided within the time limit */
   char changes[560]; /* a text with the changes with which a plan fits */
@@ -421,37 +419,23 @@ _Noreturn static void raise_misfit(struct pz_call *call, const struct misfit *mi
            changes, misfit->out_of_time ? "; the time was over before all changes were tried" : "");
 }
 
-/* The arguments of pz_training_nothing_fits(). */
-struct misfit_args {
-  const char *model;
-  const struct pz_chip *chip;
-  const struct pz_cluster *net;
-  const struct pz_training_place_options *options;
-  bool weak;
-  const struct pz_training_plans *plans;
-};
-
 /* Raises the error that explains why no plan fits. */
 static void explain_misfit(struct pz_call *call, void *ctx) {
-  const struct misfit_args *args = ctx;
+  struct misfit *misfit = ctx;
   struct pz_training_place_options options = pz_training_place_options_default();
-  const struct pz_training_plans *plans = args->plans;
-  struct misfit misfit = {.model = args->model,
-                          .chip = args->chip,
-                          .net = args->net,
-                          .asked = &options,
-                          .weak_scaling = args->weak};
-  pz_require_options(call, &options, sizeof options, args->options,
+  const struct pz_training_plans *plans = misfit->plans;
+  pz_require_options(call, &options, sizeof options, misfit->asked,
                      "pz_training_place_options_default");
-  pz_require(call, args->model, "model");
-  pz_require(call, args->chip, "chip");
+  misfit->asked = &options;
+  pz_require(call, misfit->model, "model");
+  pz_require(call, misfit->chip, "chip");
   pz_require(call, plans, "plans");
   if (plans->n) pz_raise(call, PZ_BAD_USE, "a plan fits");
   if (!plans->least && plans->certificate.by_memory)
     pz_raise(call, PZ_NO_ANSWER,
              "no plan has what offload asks for within the host's memory, %.1f GB usable for "
              "each device; accepted: less of it",
-             pz_usable_host_bytes(args->chip, &pz_constants_default) / 1e9);
+             pz_usable_host_bytes(misfit->chip, &pz_constants_default) / 1e9);
   if (!plans->least)
     pz_raise(call, PZ_BAD_USE,
              "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
@@ -459,18 +443,24 @@ static void explain_misfit(struct pz_call *call, void *ctx) {
              "stages divide, and a ZeRO stage that the framework has",
              options.plan.devices, options.plan.batch);
   options.tie = 0; /* any plan that fits is sufficient */
-  if (options.seconds > 0) misfit.end_s = pz_clock_s() + options.seconds;
-  try_single_changes(call, &misfit, plans->least);
-  raise_misfit(call, &misfit, plans->least);
+  if (options.seconds > 0) misfit->end_s = pz_clock_s() + options.seconds;
+  try_single_changes(call, misfit, plans->least);
+  raise_misfit(call, misfit, plans->least);
 }
 
+/* Returns the error that says which changes of a question would have a plan that fits. */
 enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
                                         const struct pz_cluster *net,
                                         const struct pz_training_place_options *options, bool weak,
                                         const struct pz_training_plans *plans,
                                         struct pz_error *err) {
-  struct misfit_args args = {model, chip, net, options, weak, plans};
-  return pz_border(explain_misfit, &args, err);
+  struct misfit misfit = {.model = model,
+                          .chip = chip,
+                          .net = net,
+                          .asked = options,
+                          .weak_scaling = weak,
+                          .plans = plans};
+  return pz_border(explain_misfit, &misfit, err);
 }
 
 /* ---- scaling -------------------------------------------------------------------------------- */
@@ -510,6 +500,7 @@ static void free_rows(void *rows) {
   for (uint32_t i = 0; i < scaling->n_rows; i++) pz_training_plans_free(scaling->rows[i].plans);
 }
 
+/* The arguments of pz_training_scale(). */
 struct scale_args {
   const char *model;
   const struct pz_chip *chip;
@@ -551,7 +542,12 @@ static void scale_devices(struct pz_call *call, void *ctx) {
   }
   if (!(first_rate > 0)) {
     const struct pz_training_plans *last = scaling->rows[scaling->n_rows - 1].plans;
-    struct misfit_args misfit = {args->model, args->chip, args->net, &options, scaling->weak, last};
+    struct misfit misfit = {.model = args->model,
+                            .chip = args->chip,
+                            .net = args->net,
+                            .asked = &options,
+                            .weak_scaling = scaling->weak,
+                            .plans = last};
     if (last->stopped)
       pz_raise(call, PZ_NO_ANSWER,
                "the time was over before a plan was found that fits; accepted: more seconds");
@@ -561,6 +557,7 @@ static void scale_devices(struct pz_call *call, void *ctx) {
   *args->out = pz_object_keep(call, scaling);
 }
 
+/* Finds the best plan for each of several numbers of devices. */
 enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
                                  const struct pz_cluster *net,
                                  const struct pz_training_place_options *options,

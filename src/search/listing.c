@@ -3,6 +3,7 @@
 
 #include "search/search.h"
 
+/* Compares two chips of a space for the choice among equal ones: the smaller chip comes first. */
 int pz_point_order(const struct pz_space *space, const struct pz_point *a,
                    const struct pz_point *b) {
   static const enum pz_axis later_axes[] = {
@@ -36,6 +37,7 @@ static int compare_points(const void *a, const void *b) {
   return pz_point_order(sorted_space, a, b);
 }
 
+/* Returns the chips of a small space that violate no limit, and sets *n to their number. */
 struct pz_point *pz_space_list_within(struct pz_call *call, const struct pz_space *space,
                                       const struct pz_limits *limits, uint32_t *n) {
   int64_t n_chips = pz_space_chips(space);

@@ -1,23 +1,25 @@
 /* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean),
- * the least regret over the models, throughput per joule, or throughput divided by a cost of the
- * chip (cost_divisor).  pz_objective_limit_s() inverts it in one step by bisection, so that an
- * evaluation can stop early. */
+ * the least fraction of the throughputs on the models' own best chips, throughput per joule, or
+ * throughput divided by a cost of the chip (cost_divisor).  pz_objective_limit_s() inverts it in
+ * one step by bisection, so that an evaluation can stop early. */
 #include "search/objective.h"
 
 #include <math.h>
 
-/* Returns the samples per second of an entry, or 0 if no plan fits. */
+/* Returns the samples per second of a portfolio entry, or 0 if no plan fits. */
 static double throughput(const struct pz_objective *objective, const struct pz_step_cost *steps,
                          uint32_t entry) {
   return steps[entry].step_s < HUGE_VAL ? objective->batch[entry] / steps[entry].step_s : 0;
 }
 
-double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
-                           const struct pz_taken *costs) {
+/* Returns the energy of a step on all devices, joules: static power over the step, and the rest. */
+static double joules(const struct pz_objective *objective, const struct pz_step_cost *step,
+                     const struct pz_taken *costs) {
   return objective->devices * costs->static_watts * step->step_s + step->dynamic_j;
 }
 
-/* Returns the geometric mean of the throughputs relative to the reference chip. */
+/* Returns the geometric mean of the models' throughputs relative to the reference chip, or 0 if a
+ * model does not fit.  Without `weighted` all models have the same weight. */
 static double geometric_mean(const struct pz_objective *objective, const struct pz_step_cost *steps,
                              bool weighted) {
   double sum = 0, weights = 0;
@@ -31,20 +33,6 @@ static double geometric_mean(const struct pz_objective *objective, const struct 
   return exp(sum / weights);
 }
 
-/* Returns the least throughput of a model relative to that on its own best chip.  For a single
- * model, whose own best chip is the one that the search looks for, the objective is its
- * throughput relative to the reference chip. */
-static double least_regret(const struct pz_objective *objective, const struct pz_step_cost *steps) {
-  double least = HUGE_VAL;
-  if (objective->n == 1) return geometric_mean(objective, steps, false);
-  for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t entry = objective->models[i];
-    double fraction = throughput(objective, steps, entry) / objective->best_alone[entry];
-    least = fraction < least ? fraction : least;
-  }
-  return least;
-}
-
 /* Returns the geometric mean of the samples per joule relative to the reference chip. */
 static double throughput_per_joule(const struct pz_objective *objective,
                                    const struct pz_step_cost *steps, const struct pz_taken *costs) {
@@ -52,13 +40,13 @@ static double throughput_per_joule(const struct pz_objective *objective,
   for (uint32_t i = 0; i < objective->n; i++) {
     uint32_t entry = objective->models[i];
     if (!(steps[entry].step_s < HUGE_VAL)) return 0;
-    sum += log(
-        pz_objective_joules(objective, &objective->reference[entry], &objective->reference_taken) /
-        pz_objective_joules(objective, &steps[entry], costs));
+    sum += log(joules(objective, &objective->reference[entry], &objective->reference_taken) /
+               joules(objective, &steps[entry], costs));
   }
   return exp(sum / objective->n);
 }
 
+/* The unit of the value of each objective, and pz_objective_needs_bill(). */
 static const struct {
   const char *unit;
   bool needs_bill;
@@ -79,7 +67,7 @@ const char *const pz_objective_names[] = {"throughput", "mean",    "weighted",  
                                           "per-watt",   "per-mm2", "per-dollar", "per-ownership",
                                           "per-joule",  NULL};
 
-/* Returns the cost of a chip that the throughput is divided by. */
+/* Returns the cost of a chip by which the objective divides the throughput, or 1 if by none. */
 static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *costs) {
   switch (kind) {
   case PZ_OBJECTIVE_PER_WATT: return costs->watts;
@@ -90,16 +78,26 @@ static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *c
   }
 }
 
+/* Returns the value of a chip; more is better. */
 double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
                           const struct pz_taken *costs) {
   enum pz_objective_kind kind = objective->kind;
-  double sum = 0;
+  double sum = 0, least = HUGE_VAL;
   switch (kind) {
   case PZ_OBJECTIVE_MEAN:
     for (uint32_t i = 0; i < objective->n; i++)
       sum += throughput(objective, steps, objective->models[i]);
     return sum / objective->n;
-  case PZ_OBJECTIVE_REGRET: return least_regret(objective, steps);
+  case PZ_OBJECTIVE_REGRET:
+    /* The best chip for a single model alone is the one that the search looks for, so that its
+     * throughput is related to that on the reference chip. */
+    if (objective->n == 1) return geometric_mean(objective, steps, false);
+    for (uint32_t i = 0; i < objective->n; i++) {
+      uint32_t entry = objective->models[i];
+      double fraction = throughput(objective, steps, entry) / objective->best_alone[entry];
+      least = fraction < least ? fraction : least;
+    }
+    return least;
   case PZ_OBJECTIVE_PER_JOULE: return throughput_per_joule(objective, steps, costs);
   default:
     return geometric_mean(objective, steps, kind == PZ_OBJECTIVE_WEIGHTED) /
@@ -107,8 +105,9 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
   }
 }
 
-/* Doubles the step until the value falls below `least`, then bisects. 1,100 doublings exceed the
- * range of doubles. */
+/* Returns the longest step of an entry with which the value reaches `least`, in seconds.
+ * Doubles the step until the value falls below, then bisects.  1,100 doublings exceed the range
+ * of doubles. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least) {
   static const double TOLERANCE = 1e-9;

@@ -9,8 +9,7 @@
 struct pz_objective {
   enum pz_objective_kind kind;
   uint32_t n;
-  /* the n entries of the portfolio that the objective includes */
-  uint32_t models[PZ_SEARCH_MOST_MODELS];
+  uint32_t models[PZ_SEARCH_MOST_MODELS]; /* the n entries of the portfolio that are included */
   /* The arrays below are indexed by the entry of the portfolio. */
   double batch[PZ_SEARCH_MOST_MODELS]; /* samples per step */
   double weight[PZ_SEARCH_MOST_MODELS];
@@ -29,10 +28,6 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
  * none does. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least);
-
-/* Returns the energy of an entry's step on all devices, joules. */
-double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
-                           const struct pz_taken *costs);
 
 /* Returns whether the objective divides by a cost that is unknown for technologies of 22 nm and
  * above, which are described by component libraries. */

@@ -45,6 +45,7 @@ static void pack_found_step(struct pz_call *call, struct pz_buffer *out,
   pz_buffer_add(call, out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
 }
 
+/* Appends outcome i of a struct pz_driver as bytes. */
 void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out) {
   const struct pz_outcome *outcome = &((const struct pz_driver *)ctx)->outcomes[i];
   const uint8_t version = 0;
@@ -78,7 +79,7 @@ void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_INPUT unless a value is valid. */
+/* Raises PZ_BAD_INPUT unless `valid`, the result of a check of the read bytes. */
 static void require_valid(struct pz_call *call, bool valid) {
   if (!valid) pz_raise(call, PZ_BAD_INPUT, "the bytes are not those of an outcome");
 }
@@ -153,6 +154,7 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   pz_append(call, &outcome->known, &step);
 }
 
+/* Reads outcome i of a struct pz_driver, and raises PZ_BAD_INPUT for invalid bytes. */
 void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *input) {
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];
@@ -190,9 +192,7 @@ void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_byte
   for (uint32_t k = 0; k < n; k++) read_found_step(call, question, input, outcome);
 }
 
-/* ---- checking ------------------------------------------------------------------------------- */
-
-/* Returns whether a box is within another one. */
+/* Returns whether all chips of the inner box are in the outer one. */
 static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
   if (inner->kind != outer->kind) return false;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
@@ -200,6 +200,7 @@ static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
   return true;
 }
 
+/* Returns whether all boxes of an outcome are within its box, and have as many chips or none. */
 bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool covers_box) {
   int64_t chips = 0;
   if (outcome->value > 0 && !is_within(&outcome->candidate, box)) return false;

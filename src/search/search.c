@@ -2,7 +2,6 @@
  *
  *     try_greedy_chips     a greedy chip of each kind, so that a good value is known early
  *     climb                local search from the best chip
- *     push_roots           one open box for each kind
  *     branch               rounds of open boxes: process_box() closes, splits or evaluates each
  *     conclude             the certificate and the bound
  *
@@ -22,16 +21,17 @@
 #include "core/text.h"
 #include "search/state.h"
 
+/* Boxes of the first rounds, and boxes of a round in which a greedy chip is also evaluated:
+ * choices. */
 enum { SMALLEST_ROUND = 8, DIVES_OF_ROUND = 4 };
 
-/* ---- known evaluations ---------------------------------------------------------------------- */
-
+/* The key of a known evaluation. */
 struct step_key {
   uint64_t chip_id;
   uint32_t entry, effort;
 };
 
-/* Copies a known evaluation.  Returns false if there is none for this key. */
+/* Copies the known evaluation of a key to *out.  Returns false if there is none. */
 static bool look_up_step(struct pz_search *search, const struct step_key *key,
                          struct pz_evaluation *out) {
   pthread_mutex_lock(&search->lock);
@@ -41,6 +41,7 @@ static bool look_up_step(struct pz_search *search, const struct step_key *key,
   return i != PZ_NONE;
 }
 
+/* The arguments of insert_step(), which runs within a border. */
 struct step_insertion {
   struct pz_search *search;
   const struct pz_found_step *step;
@@ -73,6 +74,7 @@ static void remember_step(struct pz_call *call, struct pz_search *search,
   if (status != PZ_OK) pz_raise_again(call, &error);
 }
 
+/* Copies the evaluation with full effort to *out, or else that with little effort. */
 bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out) {
   uint64_t id = pz_space_id(search->question.space, chip);
@@ -80,6 +82,7 @@ bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint
          look_up_step(search, &(struct step_key){id, entry, PZ_EFFORT_QUICK}, out);
 }
 
+/* Returns the evaluation of an entry on a chip, computed unless it is known. */
 struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *search,
                                              unsigned worker, const struct pz_point *chip,
                                              uint32_t entry_index, enum pz_effort effort) {
@@ -102,10 +105,11 @@ static int compare_steps(const void *a, const void *b) {
   const struct pz_found_step *first = a, *second = b;
   if (first->chip_id != second->chip_id) return first->chip_id < second->chip_id ? -1 : 1;
   if (first->entry != second->entry) return first->entry < second->entry ? -1 : 1;
-  enum pz_effort first_effort = first->evaluation.effort, y_effort = second->evaluation.effort;
-  return (first_effort > y_effort) - (first_effort < y_effort);
+  enum pz_effort effort = first->evaluation.effort, other = second->evaluation.effort;
+  return (effort > other) - (effort < other);
 }
 
+/* Returns a sorted copy of the known evaluations, and sets *n to their number. */
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
                                            uint32_t *n) {
   *n = search->known.n;
@@ -113,8 +117,6 @@ struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_searc
   if (*n) qsort(list, *n, sizeof *list, compare_steps);
   return list;
 }
-
-/* ---- searches ------------------------------------------------------------------------------- */
 
 struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool) {
@@ -138,6 +140,7 @@ const struct pz_search_question *pz_search_asked(const struct pz_search *search)
   return &search->question;
 }
 
+/* Returns an upper bound on the value of every chip of a box, of level 0. */
 double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
                              const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps) {
@@ -166,18 +169,8 @@ static void push_open(struct pz_call *call, struct pz_driver *driver,
   pz_heap_add(call, &driver->heap, comes_first, &box);
 }
 
-/* Returns the cutoff: chips whose value is not above it are of no interest.  Where ties go to the
- * smaller chip, the cutoff is just below the best value, because a chip of equal value may still
- * win. */
-static double cutoff_of_run(const struct pz_driver *driver) {
-  const struct pz_search_question *question = &driver->search->question;
-  if (question->exhaustive) return 0;
-  if (!driver->run->found) return DBL_MIN;
-  if (driver->smaller_wins_ties) return nextafter(driver->run->value, 0);
-  return driver->run->value * (1 + question->gap);
-}
-
-/* Returns whether a chip with this area and value would replace the best one. */
+/* Returns whether a chip with this area and value would replace the best one.  Ties go to the
+ * smaller chip where smaller_wins_ties, otherwise to the chip that was found first. */
 static bool may_win(const struct pz_driver *driver, const struct pz_point *point, double mm2,
                     double value) {
   const struct pz_objective_run *run = driver->run;
@@ -202,7 +195,7 @@ static void add_closed(struct pz_call *call, struct pz_driver *driver,
   pz_append(call, &driver->closed, closed);
 }
 
-/* Reports the gap between the best value and the highest bound of an open or closed box. */
+/* Reports the best chip, and the gap between its value and the highest bound of a box. */
 static void show_progress(const struct pz_driver *driver) {
   const struct pz_search_question *question = &driver->search->question;
   const struct pz_objective_run *run = driver->run;
@@ -231,7 +224,8 @@ struct chip_steps {
   struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
 };
 
-/* Evaluates one entry.  Returns false if the evaluation ended early because the chip cannot win. */
+/* Evaluates one entry on a chip, and stores its step and lower bound in *steps.  Returns false if
+ * the evaluation ended early because the chip cannot win. */
 static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                            const struct pz_boxed *chip, uint32_t entry_index, enum pz_effort effort,
                            struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -262,8 +256,9 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
   return true;
 }
 
-/* Evaluates the entries of a chip until it cannot win.  With full effort, entries whose interval
- * is open are evaluated again.  Returns whether every entry was evaluated. */
+/* Evaluates the entries on a chip until it is clear that the chip cannot win.  With full effort,
+ * entries whose lower bound is below their step are evaluated again.  Returns whether every entry
+ * was evaluated. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -301,8 +296,8 @@ static void try_chip(struct pz_call *call, struct pz_driver *driver, const struc
   outcome->value = pz_objective_value(&driver->run->objective, steps.found, &chip.least);
 }
 
-/* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is
- * closed, or opened again for full effort. */
+/* Evaluates a box of one chip, with lower bounds on its steps in steps->least.  The box is closed,
+ * or if its bound is still above its value, opened again for full effort. */
 static void decide_chip(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, const struct pz_open_box *open,
                         const struct pz_boxed *chip, struct chip_steps *steps,
@@ -318,8 +313,8 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
   outcome->value = value;
   outcome->candidate = open->box;
   if (bound <= value || open->effort == PZ_EFFORT_FULL) {
-    struct pz_closed_box closed = {open->box, PZ_BOX_EVALUATED, bound, value};
-    pz_append(call, task->closed, &closed);
+    pz_append(call, task->closed,
+              &(struct pz_closed_box){open->box, PZ_BOX_EVALUATED, bound, value});
   } else {
     struct pz_open_box reopened = {open->box, bound, value, 0, PZ_EFFORT_FULL, false};
     pz_append(call, &outcome->children, &reopened);
@@ -328,8 +323,7 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
 
 /* ---- one box -------------------------------------------------------------------------------- */
 
-/* Processes a box of the certificate: closes it, evaluates it if it is a single chip, or splits
- * it.  The two functions below serve the other kinds of rounds. */
+/* Processes an open box: closes it, evaluates it if it is a single chip, or splits it in two. */
 static void process_box(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_open_box open = driver->round[i];
@@ -366,34 +360,35 @@ static void process_box(struct pz_call *call, struct pz_driver *driver,
   }
 }
 
-/* Evaluates the chip that a greedy search finds among all chips of a kind. */
-static void try_greedy_chip(struct pz_call *call, struct pz_driver *driver,
-                            const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
+/* Evaluates the only chip of a box, or the chip that a greedy search finds in a box of all chips of
+ * a kind, if the smallest one is within the limits. */
+static void try_good_chip(struct pz_call *call, struct pz_driver *driver,
+                          const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   const struct pz_box *box = &driver->round[i].box;
-  struct pz_box smallest = *box;
+  struct pz_point point = pz_box_point(box);
+  struct pz_box smallest = pz_box_of(&point);
   struct pz_boxed chip;
-  memcpy(smallest.hi, smallest.lo, sizeof smallest.hi);
   pz_boxed_set(driver->search->question.space, &smallest, &chip);
   if (pz_boxed_breaks(&chip, &task->question->limits)) return;
-  struct pz_point greedy = pz_box_greedy(call, task, box);
-  try_chip(call, driver, task, &greedy, outcome);
-}
-
-/* Evaluates the only chip of a box of the round. */
-static void try_given_chip(struct pz_call *call, struct pz_driver *driver,
-                           const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
-  struct pz_point point = pz_box_point(&driver->round[i].box);
+  if (!pz_box_is_chip(box)) point = pz_box_greedy(call, task, box);
   try_chip(call, driver, task, &point, outcome);
 }
 
-/* Returns the part of a driver that the functions of search/tighten.h need. */
+/* Returns the task of processing a box, for the functions of search/tighten.h.  The cutoff is a
+ * value that a chip must exceed to be of interest.  Where ties go to the smaller chip, it is just
+ * below the best value, because a chip of equal value may still win. */
 static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
                                       struct pz_vec *closed) {
-  return (struct pz_box_task){.question = &driver->search->question,
+  const struct pz_search_question *question = &driver->search->question;
+  double cutoff = driver->run->value * (1 + question->gap);
+  if (driver->smaller_wins_ties) cutoff = nextafter(driver->run->value, 0);
+  if (!driver->run->found) cutoff = DBL_MIN;
+  if (question->exhaustive) cutoff = 0;
+  return (struct pz_box_task){.question = question,
                               .objective = &driver->run->objective,
                               .worker = worker,
                               .has_cheap_bounds = driver->has_cheap_bounds,
-                              .cutoff = cutoff_of_run(driver),
+                              .cutoff = cutoff,
                               .closed = closed};
 }
 
@@ -407,61 +402,33 @@ static void run_round_task(struct pz_call *call, void *ctx, size_t i, unsigned w
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
+/* A box of a round with its index there, for sorting. */
 struct ordered_box {
   const struct pz_box *box;
-  uint32_t item;
+  uint32_t index;
 };
 
-/* Compares two boxes for qsort(): by kind, then by lowest indices, then by number. */
+/* Compares two boxes for qsort(): by kind, then by lowest indices, then by their order in the
+ * round. */
 static int compare_boxes(const void *a, const void *b) {
   const struct ordered_box *first = a, *second = b;
   if (first->box->kind != second->box->kind) return first->box->kind < second->box->kind ? -1 : 1;
   int by_lo = memcmp(first->box->lo, second->box->lo, sizeof first->box->lo);
   if (by_lo) return by_lo;
-  return first->item < second->item ? -1 : 1;
+  return first->index < second->index ? -1 : 1;
 }
-
-/* Processes the boxes of a round on the threads of all ranks.  Similar boxes are given to the same
- * rank, which maps the GEMMs that they have in common only once. */
-static void share_round(struct pz_call *call, struct pz_driver *driver) {
-  struct ordered_box list[PZ_MOST_ROUND];
-  uint32_t order[PZ_MOST_ROUND];
-  for (uint32_t i = 0; i < driver->n_round; i++)
-    list[i] = (struct ordered_box){&driver->round[i].box, i};
-  qsort(list, driver->n_round, sizeof *list, compare_boxes);
-  for (uint32_t i = 0; i < driver->n_round; i++) {
-    order[i] = list[i].item;
-    pz_outcome_init(&driver->outcomes[i]);
-    driver->errors[i].status = PZ_OK;
-  }
-  struct pz_round round = {.ctx = driver,
-                           .n = driver->n_round,
-                           .work = run_round_task,
-                           .pack = pz_outcome_pack,
-                           .unpack = pz_outcome_unpack,
-                           .stop = driver->search->question.stop,
-                           .order = order};
-  pz_round_run(call, driver->search->pool, &round, driver->errors);
-}
-
-struct stored_round {
-  struct pz_driver *driver;
-  struct pz_buffer *bytes;
-};
 
 /* Reads the bytes of a round from the store, if this rank has one. */
 static void read_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *stored = ctx;
-  const struct pz_round_store *store = stored->driver->search->question.store;
-  if (store)
-    store->read(call, store->ctx, stored->driver->number, stored->driver->at_round, stored->bytes);
+  struct pz_driver *driver = ctx;
+  const struct pz_round_store *store = driver->search->question.store;
+  if (store) store->read(call, store->ctx, driver->number, driver->at_round, driver->stored_round);
 }
 
 /* Reads the outcomes of a round.  Raises PZ_BAD_INPUT if they cannot be those of its boxes. */
 static void unpack_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *stored = ctx;
-  struct pz_driver *driver = stored->driver;
-  struct pz_bytes input = {stored->bytes->text, stored->bytes->bytes};
+  struct pz_driver *driver = ctx;
+  struct pz_bytes input = {driver->stored_round->text, driver->stored_round->bytes};
   bool covers_box = driver->round_fn == process_box;
   for (uint32_t i = 0; i < driver->n_round; i++) {
     pz_outcome_unpack(call, driver, i, &input);
@@ -474,27 +441,46 @@ static void unpack_stored_round(struct pz_call *call, void *ctx) {
 /* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0
  * has the store: its bytes, or its error, are exchanged, so that all ranks do the same. */
 static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
-  struct stored_round stored = {driver, pz_buffer_new(call)};
   struct pz_error error = {0};
-  pz_ranks_run_first(call, read_stored_round, &stored, stored.bytes);
-  bool is_stored = stored.bytes->text != NULL;
+  driver->stored_round = pz_buffer_new(call);
+  pz_ranks_run_first(call, read_stored_round, driver, driver->stored_round);
+  bool is_stored = driver->stored_round->text != NULL;
   if (is_stored) {
     for (uint32_t i = 0; i < driver->n_round; i++) pz_outcome_init(&driver->outcomes[i]);
-    enum pz_status status = pz_border(unpack_stored_round, &stored, &error);
+    enum pz_status status = pz_border(unpack_stored_round, driver, &error);
     if (status == PZ_BAD_INPUT)
       pz_raise(call, PZ_BAD_INPUT, "round %u of objective run %u is not of this search",
                driver->at_round, driver->number);
     if (status != PZ_OK) pz_raise_again(call, &error);
   }
-  pz_close(call, stored.bytes);
+  pz_close(call, driver->stored_round);
   return is_stored;
 }
 
-/* Computes and stores a round.  Returns false if the time of the run ended during it: then the
- * round counts as not begun.  (A search that is cancelled ends in pz_round_run() instead.) */
+/* Processes the boxes of a round on the threads of all ranks, and stores their outcomes.  Similar
+ * boxes are given to the same rank, which maps the GEMMs that they have in common only once.
+ * Returns false if the time of the run ended during the round, which then counts as not begun.  (A
+ * search that is cancelled ends in pz_round_run() instead.) */
 static bool compute_round(struct pz_call *call, struct pz_driver *driver) {
   const struct pz_round_store *store = driver->search->question.store;
-  share_round(call, driver);
+  struct ordered_box list[PZ_MOST_ROUND];
+  uint32_t order[PZ_MOST_ROUND];
+  for (uint32_t i = 0; i < driver->n_round; i++)
+    list[i] = (struct ordered_box){&driver->round[i].box, i};
+  qsort(list, driver->n_round, sizeof *list, compare_boxes);
+  for (uint32_t i = 0; i < driver->n_round; i++) {
+    order[i] = list[i].index;
+    pz_outcome_init(&driver->outcomes[i]);
+    driver->errors[i].status = PZ_OK;
+  }
+  struct pz_round round = {.ctx = driver,
+                           .n = driver->n_round,
+                           .work = run_round_task,
+                           .pack = pz_outcome_pack,
+                           .unpack = pz_outcome_unpack,
+                           .stop = driver->search->question.stop,
+                           .order = order};
+  pz_round_run(call, driver->search->pool, &round, driver->errors);
   for (uint32_t i = 0; i < driver->n_round; i++) {
     const struct pz_error *error = &driver->errors[i];
     if (error->status == PZ_OK) continue;
@@ -549,9 +535,6 @@ static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_f
   if (is_done) driver->at_round++;
 }
 
-/* Returns twice the size of a round, up to the maximum. */
-static uint32_t next_round_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
-
 /* ---- good chips early ----------------------------------------------------------------------- */
 
 /* Tries a greedy chip of each kind.  The first rounds are small, so that a value is known early. */
@@ -561,13 +544,14 @@ static void try_greedy_chips(struct pz_call *call, struct pz_driver *driver) {
   for (uint32_t k = 0; k < kinds && !driver->out_of_time; k += driver->n_round) {
     driver->n_round = (uint32_t)pz_min(size, kinds - k);
     for (uint32_t i = 0; i < driver->n_round; i++) driver->round[i].box = pz_box_all(space, k + i);
-    run_round(call, driver, try_greedy_chip);
-    size = next_round_size(size);
+    run_round(call, driver, try_good_chip);
+    size = (uint32_t)pz_min(2 * size, PZ_MOST_ROUND);
   }
 }
 
-/* Sets *box to the best chip with one step up on one axis and one step down on another; PZ_AXES
- * stands for no axis.  Returns false if that is not a chip of the space within the limits. */
+/* Sets *box to a neighbour of the best chip: one step higher on the axis `up` and one step lower on
+ * the axis `down`, either of which may be none (PZ_AXES).  Returns false if that is not a chip of
+ * the space within the limits. */
 static bool make_neighbour(const struct pz_driver *driver, int up, int down, struct pz_box *box) {
   const struct pz_search_question *question = &driver->search->question;
   struct pz_boxed boxed;
@@ -603,7 +587,7 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
     for (uint32_t i = 0; i < n && !driver->out_of_time; i += driver->n_round) {
       driver->n_round = (uint32_t)pz_min(PZ_MOST_ROUND, n - i);
       for (uint32_t k = 0; k < driver->n_round; k++) driver->round[k].box = list[i + k];
-      run_round(call, driver, try_given_chip);
+      run_round(call, driver, try_good_chip);
     }
     show_progress(driver);
   }
@@ -611,42 +595,25 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
-/* Sets or clears the deadline.  While it is set, evaluators stop in the middle of a round when
- * the time of the run is over. */
+/* Sets the deadline of the evaluators to the end of the run, or clears it.  While it is set, they
+ * stop in the middle of a round when the time is over. */
 static void set_deadline(struct pz_driver *driver, bool is_set) {
   const struct pz_search_question *question = &driver->search->question;
   if (question->ending && question->seconds > 0)
     question->ending->end_s = is_set ? driver->start_s + question->seconds : 0;
 }
 
-/* Returns whether another round is to be run.  The clock of rank 0 decides for all ranks. */
-static bool may_continue(struct pz_call *call, const struct pz_driver *driver) {
-  double most_s = driver->search->question.seconds;
-  int64_t most_rounds = driver->run->most_rounds;
-  bool rounds_are_left = !most_rounds || (int64_t)driver->run->rounds < most_rounds;
-  if (!driver->heap.n || driver->out_of_time || !rounds_are_left) return false;
-  if (!(most_s > 0)) return true;
-  return pz_ranks_flag_of_first(call, pz_clock_s() - driver->start_s <= most_s);
-}
-
-/* Adds an open box with all its chips for each kind. */
-static void push_roots(struct pz_call *call, struct pz_driver *driver) {
-  const struct pz_space *space = driver->search->question.space;
-  struct pz_box_task task = box_task_of(driver, 0, NULL);
-  for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
-    struct pz_open_box root = {.box = pz_box_all(space, k), .effort = PZ_EFFORT_QUICK};
-    struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-    struct pz_boxed boxed;
-    pz_boxed_set(space, &root.box, &boxed);
-    root.bound = pz_box_bound(call, &task, &boxed, 0, steps);
-    push_open(call, driver, &root);
-  }
-}
-
-/* Processes open boxes in rounds, highest bounds first.  Rounds are small until a chip is known. */
+/* Processes open boxes in rounds, highest bounds first, until none is left or a limit of rounds or
+ * seconds is reached.  Rounds are small until a chip is known. */
 static void branch(struct pz_call *call, struct pz_driver *driver) {
   uint32_t size = driver->has_cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
-  while (may_continue(call, driver)) {
+  double most_s = driver->search->question.seconds;
+  uint64_t most_rounds =
+      driver->run->most_rounds > 0 ? (uint64_t)driver->run->most_rounds : UINT64_MAX;
+  while (driver->heap.n && !driver->out_of_time && driver->run->rounds < most_rounds) {
+    /* the clock of rank 0 decides for all ranks */
+    bool has_time = pz_clock_s() - driver->start_s <= most_s;
+    if (most_s > 0 && !pz_ranks_flag_of_first(call, has_time)) break;
     double value_before = driver->run->value;
     for (driver->n_round = 0; driver->heap.n && driver->n_round < size; driver->n_round++) {
       struct pz_open_box *open = &driver->round[driver->n_round];
@@ -656,13 +623,11 @@ static void branch(struct pz_call *call, struct pz_driver *driver) {
     run_round(call, driver, process_box);
     if (driver->out_of_time) break;
     driver->run->rounds++;
-    if (driver->run->found) size = next_round_size(size);
+    if (driver->run->found) size = (uint32_t)pz_min(2 * size, PZ_MOST_ROUND);
     if (driver->has_cheap_bounds && driver->run->value > value_before) climb(call, driver);
     show_progress(driver);
   }
 }
-
-/* ---- the end -------------------------------------------------------------------------------- */
 
 /* Raises the error of a run that has found no chip: because it ended early, because every chip
  * violates a limit, or because no chip runs the models. */
@@ -724,8 +689,8 @@ static void conclude(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- an objective run ----------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_USE if the objective, or a limit, needs prices that a technology of the space does
- * not have. */
+/* Raises PZ_BAD_USE if the objective or a limit needs prices that a technology of the space
+ * lacks. */
 static void check_objective(struct pz_call *call, const struct pz_driver *driver) {
   const struct pz_space *space = driver->search->question.space;
   enum pz_objective_kind kind = driver->run->objective.kind;
@@ -743,7 +708,7 @@ static void check_objective(struct pz_call *call, const struct pz_driver *driver
   }
 }
 
-/* Releases everything of a run that must end, however the run ends; a pz_close_fn. */
+/* Clears the deadline, ends the progress bar and frees the outcomes of a run; a pz_close_fn. */
 static void end_objective_run(void *ctx) {
   struct pz_driver *driver = ctx;
   set_deadline(driver, false);
@@ -751,6 +716,7 @@ static void end_objective_run(void *ctx) {
   for (uint32_t i = 0; i < PZ_MOST_ROUND; i++) pz_arena_release(&driver->outcomes[i].arena);
 }
 
+/* Runs the search for the best chip by one objective; the head of this file lists its steps. */
 void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t number,
                         struct pz_objective_run *run) {
   const struct pz_search_question *question = &search->question;
@@ -784,9 +750,16 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
     try_greedy_chips(call, driver);
     climb(call, driver);
   }
-  /* without a deadline, because the bounds of the roots give the gap of what was found */
+  /* Add an open box for each kind of chips, with all chips of the kind.  The evaluators have no
+   * deadline here, because the bounds of these boxes give the gap of the best chip. */
   set_deadline(driver, false);
-  if (run->found || !driver->out_of_time) push_roots(call, driver);
+  struct pz_box_task task = box_task_of(driver, 0, NULL);
+  for (uint32_t k = 0; k < pz_space_kinds(question->space); k++) {
+    struct pz_open_box root = {.box = pz_box_all(question->space, k), .effort = PZ_EFFORT_QUICK};
+    if (driver->out_of_time && !run->found) break;
+    root.bound = pz_box_quick_bound(call, &task, &root.box);
+    push_open(call, driver, &root);
+  }
   set_deadline(driver, !driver->out_of_time);
   branch(call, driver);
   set_deadline(driver, false);
@@ -796,8 +769,7 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
   pz_scratch_end(&work);
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------- */
-
+/* The arguments of run_unless_stopped(). */
 struct stoppable_tasks {
   const struct pz_search *search;
   const struct pz_search_tasks *tasks;
@@ -811,6 +783,7 @@ static void run_unless_stopped(struct pz_call *call, void *ctx, size_t i, unsign
   stoppable->tasks->fn(call, stoppable->tasks->ctx, i, worker);
 }
 
+/* Runs tasks on the threads of this rank, or with tasks->pack on those of all ranks. */
 void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                          const struct pz_search_tasks *tasks) {
   if (!tasks->pack) {

@@ -56,11 +56,12 @@ struct pz_driver {
   bool smaller_wins_ties;    /* among chips with equal values, the smaller is better */
   bool out_of_time;
   double best_mm2, start_s;
-  double closed_bound;   /* the largest bound of a closed box that is within the limits */
-  struct pz_vec heap;    /* open boxes: struct pz_open_box, the largest bound first */
-  struct pz_vec closed;  /* struct pz_closed_box */
-  uint64_t next_serial;  /* the serial number of the next open box */
-  pz_round_fn *round_fn; /* processes a box of the current round */
+  double closed_bound;            /* the largest bound of a closed box that is within the limits */
+  struct pz_vec heap;             /* open boxes: struct pz_open_box, the largest bound first */
+  struct pz_vec closed;           /* struct pz_closed_box */
+  struct pz_buffer *stored_round; /* bytes of the round that is read from the store */
+  uint64_t next_serial;           /* the serial number of the next open box */
+  pz_round_fn *round_fn;          /* processes a box of the current round */
   uint32_t n_round;
   struct pz_open_box round[PZ_MOST_ROUND];
   struct pz_outcome outcomes[PZ_MOST_ROUND];

@@ -1,9 +1,9 @@
-/* Branch and reduce on one box (Ryoo and Sahinidis, 1996). pz_box_bound() combines the
- * evaluators' bounds on steps to a bound on the value. pz_box_tighten() cuts slabs from the top
- * of an axis if even the smallest chips there violate a limit (cut_top), and from its bottom if
- * even the best chips there are not above the cutoff (cut_bottom).  Both bisect, because more of
- * any axis is never slower and never smaller. pz_box_choose_split() and pz_box_greedy() only
- * guide the search; no proof depends on them. */
+/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators'
+ * bounds on steps to a bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if
+ * even the smallest chips there violate a limit, and from its bottom if even the best chips there
+ * are not above the cutoff (cut_bottom).  Both bisect, because more of any axis is never slower and
+ * never smaller.  pz_box_choose_split() and pz_box_greedy() only guide the search; no proof depends
+ * on them. */
 #include "search/tighten.h"
 
 #include <math.h>
@@ -28,6 +28,7 @@ static void set_least_energy(struct pz_call *call, const struct pz_box_task *tas
   }
 }
 
+/* Returns an upper bound on the value of every chip of a box, from lower bounds on the steps. */
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
                     const struct pz_boxed *boxed, int level, struct pz_step_cost *steps) {
   const struct pz_objective *objective = task->objective;
@@ -53,8 +54,8 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
   return bound;
 }
 
-/* Returns the bound of level 0 of a box. */
-static double quick_bound(struct pz_call *call, const struct pz_box_task *task,
+/* Returns the bound of level 0 of a box, which is the cheapest. */
+double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   struct pz_boxed boxed;
@@ -71,7 +72,7 @@ static bool is_infeasible(const struct pz_box_task *task, const struct pz_box *b
   return pz_boxed_breaks(&boxed, &task->question->limits) != NULL;
 }
 
-/* Returns the part of the box between two indices on an axis, both inclusive. */
+/* Returns the slab of the box between two indices on an axis, both inclusive. */
 static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int from, int to) {
   struct pz_box slab = *box;
   slab.lo[axis] = (uint8_t)from;
@@ -95,17 +96,6 @@ static int highest_feasible(const struct pz_box_task *task, const struct pz_box 
   return high;
 }
 
-/* Closes the slab at the top of an axis that violates a limit.  Returns whether there is one. */
-static bool cut_top(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
-                    enum pz_axis axis) {
-  int high = highest_feasible(task, box, axis);
-  if (high == box->hi[axis]) return false;
-  struct pz_closed_box top = {slab_of(box, axis, high + 1, box->hi[axis]), PZ_BOX_INFEASIBLE, 0, 0};
-  box->hi[axis] = (uint8_t)high;
-  pz_append(call, task->closed, &top);
-  return true;
-}
-
 /* Closes the chips at the bottom of an axis whose bound is not above the cutoff.  Returns whether a
  * slab was cut off. */
 static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
@@ -115,7 +105,7 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, str
   while (low < high) {
     int middle = (low + high) / 2;
     struct pz_box slab = slab_of(box, axis, box->lo[axis], middle);
-    double slab_bound = quick_bound(call, task, &slab);
+    double slab_bound = pz_box_quick_bound(call, task, &slab);
     if (slab_bound <= task->cutoff) {
       low = middle + 1;
       bound = slab_bound;
@@ -124,13 +114,14 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, str
     }
   }
   if (low == box->lo[axis]) return false;
-  struct pz_closed_box bottom = {slab_of(box, axis, box->lo[axis], low - 1), PZ_BOX_BOUND, bound,
-                                 0};
+  struct pz_box bottom = slab_of(box, axis, box->lo[axis], low - 1);
+  pz_append(call, task->closed, &(struct pz_closed_box){bottom, PZ_BOX_BOUND, bound, 0});
   box->lo[axis] = (uint8_t)low;
-  pz_append(call, task->closed, &bottom);
   return true;
 }
 
+/* Cuts slabs from the top and the bottom of all axes.  Returns false if nothing remains of the
+ * box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box) {
   bool has_changed = true;
   while (has_changed) {
@@ -139,13 +130,19 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
       pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_INFEASIBLE, 0, 0});
       return false;
     }
-    double bound = task->has_cheap_bounds ? quick_bound(call, task, box) : HUGE_VAL;
+    double bound = task->has_cheap_bounds ? pz_box_quick_bound(call, task, box) : HUGE_VAL;
     if (bound <= task->cutoff) {
       pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_BOUND, bound, 0});
       return false;
     }
-    for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-      if (box->lo[axis] < box->hi[axis] && cut_top(call, task, box, axis)) has_changed = true;
+    for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+      int high = box->lo[axis] < box->hi[axis] ? highest_feasible(task, box, axis) : box->hi[axis];
+      if (high == box->hi[axis]) continue;
+      struct pz_box top = slab_of(box, axis, high + 1, box->hi[axis]);
+      pz_append(call, task->closed, &(struct pz_closed_box){top, PZ_BOX_INFEASIBLE, 0, 0});
+      box->hi[axis] = (uint8_t)high;
+      has_changed = true;
+    }
     for (enum pz_axis axis = 0; task->has_cheap_bounds && axis < PZ_AXES; axis++)
       if (box->lo[axis] < box->hi[axis] && cut_bottom(call, task, box, axis)) has_changed = true;
   }
@@ -182,44 +179,31 @@ static double score_split(struct pz_call *call, const struct pz_box_task *task,
   if (!is_infeasible(task, &high))
     for (enum pz_axis a = 0; a < PZ_AXES; a++)
       high.hi[a] = (uint8_t)highest_feasible(task, &high, a);
-  double low_value = estimate_value(call, task, &low);
-  double high_value = estimate_value(call, task, &high);
-  low_value /= whole_value;
-  high_value /= whole_value;
+  double low_value = estimate_value(call, task, &low) / whole_value;
+  double high_value = estimate_value(call, task, &high) / whole_value;
   return low_value * high_value * pz_fmax(low_value, high_value) * pz_fmax(low_value, high_value);
 }
 
+/* Chooses the axis on which to split a box in the middle: that with the best score or, if bounds
+ * are expensive, that with the largest ratio of its highest to its lowest value. */
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box) {
-  enum pz_axis axis = PZ_AXES;
-  if (task->has_cheap_bounds) {
-    double whole_value = estimate_value(call, task, box), least = HUGE_VAL;
-    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      if (box->lo[a] == box->hi[a]) continue;
-      double score = score_split(call, task, box, a, whole_value);
-      if (axis != PZ_AXES && score >= least) continue;
-      axis = a;
-      least = score;
-    }
-  } else {
-    /* choose the axis with the largest ratio of its highest to its lowest value */
-    const struct pz_space *space = task->question->space;
-    enum pz_axis widest = PZ_AXES;
-    double largest = 0;
-    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      if (box->lo[a] == box->hi[a]) continue;
-      double ratio = (double)space->value[a][box->hi[a]] / (double)space->value[a][box->lo[a]];
-      if (ratio > largest) {
-        largest = ratio;
-        widest = a;
-      }
-    }
-    axis = widest;
+  const struct pz_space *space = task->question->space;
+  double whole_value = task->has_cheap_bounds ? estimate_value(call, task, box) : 0;
+  double least = HUGE_VAL;
+  enum pz_axis best = PZ_AXES;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+    int lo = box->lo[axis], hi = box->hi[axis];
+    if (lo == hi) continue;
+    double score = task->has_cheap_bounds
+                       ? score_split(call, task, box, axis, whole_value)
+                       : -(double)space->value[axis][hi] / (double)space->value[axis][lo];
+    if (best != PZ_AXES && score >= least) continue;
+    best = axis;
+    least = score;
   }
-  return (struct pz_box_split){axis, (uint8_t)((box->lo[axis] + box->hi[axis]) / 2)};
+  return (struct pz_box_split){best, (uint8_t)((box->lo[best] + box->hi[best]) / 2)};
 }
-
-/* ---- a greedy chip -------------------------------------------------------------------------- */
 
 /* Returns the largest fraction of a limit that a chip uses. */
 static double used_fraction(const struct pz_limits *limits, const struct pz_taken *costs) {
@@ -229,42 +213,35 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
   return limits->dollars > 0 ? pz_fmax(most, costs->dollars / limits->dollars) : most;
 }
 
-/* Returns the relative gain in value of the next higher value on an axis, divided by the
- * additional fraction of the limits that it uses.  Returns 0 if the raised chip violates a limit.
- * The bound of a box with one chip serves as the value of that chip.  `value` and `fraction` belong
- * to the current chip, and the axis must have a higher value. */
-static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
-                           const struct pz_box *chip, enum pz_axis axis, double value,
-                           double fraction) {
-  const struct pz_limits *limits = &task->question->limits;
-  struct pz_box raised = *chip;
-  struct pz_boxed boxed;
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  raised.hi[axis]++;
-  raised.lo[axis] = raised.hi[axis];
-  pz_boxed_set(task->question->space, &raised, &boxed);
-  if (pz_boxed_breaks(&boxed, limits)) return 0;
-  double new_value = pz_box_bound(call, task, &boxed, 0, steps);
-  double extra_fraction = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
-  /* 1e-9: among axes without gain, the one that uses the least of the limits is best */
-  return (log(new_value + 1e-300) - log(value + 1e-300) + 1e-9) / extra_fraction;
-}
-
+/* Returns a good chip of the box.  Beginning with the smallest chip, raises the axis with the
+ * largest gain, as long as one has a gain: the logarithm of the ratio of the values after and
+ * before, over the additional fraction of the limits.  A bound of level 0 serves as the value of a
+ * chip. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box) {
+  const struct pz_limits *limits = &task->question->limits;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   struct pz_box chip = *box;
   memcpy(chip.hi, chip.lo, sizeof chip.hi);
   for (;;) {
     struct pz_boxed boxed;
-    struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
     enum pz_axis best = PZ_AXES;
     double best_gain = 0;
     pz_boxed_set(task->question->space, &chip, &boxed);
     double value = pz_box_bound(call, task, &boxed, 0, steps);
-    double fraction = used_fraction(&task->question->limits, &boxed.least);
+    double fraction = used_fraction(limits, &boxed.least);
     for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+      struct pz_box raised = chip;
       if (chip.hi[axis] == box->hi[axis]) continue;
-      double gain = gain_of_axis(call, task, &chip, axis, value, fraction);
+      raised.hi[axis]++;
+      raised.lo[axis] = raised.hi[axis];
+      pz_boxed_set(task->question->space, &raised, &boxed);
+      if (pz_boxed_breaks(&boxed, limits)) continue;
+      double raised_value = pz_box_bound(call, task, &boxed, 0, steps);
+      double extra_fraction = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
+      /* 1e-300 avoids log(0); 1e-9: of axes without gain, the one that uses the least is best */
+      double log_ratio = log(raised_value + 1e-300) - log(value + 1e-300) + 1e-9;
+      double gain = log_ratio / extra_fraction;
       if (gain > best_gain) {
         best_gain = gain;
         best = axis;

@@ -22,6 +22,10 @@ struct pz_box_task {
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
                     const struct pz_boxed *boxed, int level, struct pz_step_cost *steps);
 
+/* Returns the bound of level 0 of a box. */
+double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
+                          const struct pz_box *box);
+
 /* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.
  * Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
