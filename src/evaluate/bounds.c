@@ -149,8 +149,7 @@ static void add_graph(struct pz_call *in_bounds, struct collector *collector,
   pz_append(in_bounds, &bounds->graphs, &graph);
 }
 
-/* Lists the distinct operators of all variants, those with GEMMs first, and a graph for each layer
- * and direction. */
+/* Lists the distinct operators of all variants, and a graph for each layer and direction. */
 static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
                               struct pz_bounds *bounds) {
   const struct pz_portfolio *portfolio = bounds->task->portfolio;
@@ -170,8 +169,7 @@ static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
       for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
         add_graph(in_bounds, &collector, &workload->layers[i].ops[direction]);
   }
-  /* move items with GEMMs to the front, so that a chip needs one loop for them and one for
-   * others */
+  /* items with GEMMs come first, so that a chip needs one loop for them and one for the others */
   uint32_t n = bounds->items.n, next = 0;
   uint32_t *sorted_index = pz_alloc(in_bounds, n, sizeof *sorted_index);
   struct item *sorted = pz_alloc(in_bounds, n, sizeof *sorted);

@@ -23,8 +23,7 @@ struct pz_watch {
   struct pz_progress *progress;
 };
 
-/* Computes the tables.  The caller frees them with pz_bounds_free().  Raises PZ_STOPPED when
- * stopped. */
+/* Computes the tables.  The caller frees them.  Raises PZ_STOPPED when stopped. */
 struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_original_task *task,
                                    struct pz_pool *pool, struct pz_watch watch);
 void pz_bounds_free(struct pz_bounds *bounds);

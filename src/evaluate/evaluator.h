@@ -1,6 +1,6 @@
 /* The interface between a search and the ways to evaluate a model on a chip.  An evaluator is
- * one file that fills in struct pz_evaluator_ops; the entries of one portfolio may have
- * different evaluators. */
+ * one file that fills in struct pz_evaluator_ops.  The entries of a portfolio may have different
+ * ones. */
 #ifndef PZ_EVALUATE_EVALUATOR_H
 #define PZ_EVALUATE_EVALUATOR_H
 
@@ -44,8 +44,7 @@ struct pz_evaluator_ops {
    * enough_s.  Level 1 is tighter than level 0. */
   double (*bound)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                   const struct pz_boxed *box, uint32_t model, int level, double enough_s);
-  /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL if the evaluator
-   * does not know energy. */
+  /* Returns a lower bound on the dynamic energy of all chips of the box; NULL if it is unknown. */
   double (*least_j)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                     const struct pz_boxed *box, uint32_t model);
   /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.

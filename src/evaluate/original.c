@@ -93,8 +93,8 @@ uint64_t pz_original_variants(const struct pz_evaluator *evaluator) {
   return n;
 }
 
-/* The bounds that pz_plan_find_best() asks for by callbacks, for the variants of one model, which
- * it numbers from 0. */
+/* The context of the callbacks of pz_plan_find_best(), which numbers the variants of a model from
+ * 0. */
 struct table_bounds {
   struct pz_bounds_at *position;
   uint32_t first;
@@ -226,9 +226,8 @@ static void go_to_box(struct pz_original_worker *worker, const struct pz_box *bo
   worker->is_at_box = true;
 }
 
-/* Returns a lower bound on the step of a model on all chips of a box.  The bound of a box of
- * several chips is lowered by a rounding margin, because the bounds of its chips round
- * differently. */
+/* Returns a lower bound on the step of a model on all chips of a box.  That of several chips is
+ * lowered by a margin, because the bounds of its chips round differently. */
 static double bound_original(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {

@@ -34,9 +34,8 @@ struct pz_original_worker *pz_original_worker(struct pz_evaluator *evaluator, un
 /* number of variants evaluated by all workers */
 uint64_t pz_original_variants(const struct pz_evaluator *evaluator);
 
-/* Returns the best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds
- * show that no plan is below limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as
- * the evaluator. */
+/* Returns the best plan of a model on the chip at a point with `hbm_gib` of memory.  The effort is
+ * PZ_EFFORT_NONE if bounds exclude all steps below limit_s.  The evaluator holds the plan. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s);

@@ -1,6 +1,5 @@
-/* The models of a search, built once.  A variant is a model with a microbatch size and a
- * tensor-parallel degree.  Threads share the portfolio, which does not change after it was
- * built. */
+/* The models of a search, built once and then shared by all threads.  A variant is a model with a
+ * microbatch size and a tensor-parallel degree. */
 #ifndef PZ_EVALUATE_PORTFOLIO_H
 #define PZ_EVALUATE_PORTFOLIO_H
 

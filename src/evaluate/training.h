@@ -52,8 +52,8 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_chip *example_chip, struct pz_pool *pool,
                                         struct pz_product_times *times);
 
-/* Returns the table of GEMM times of a worker, which other threads must not use.  The times must
- * not be borrowed. */
+/* Returns the GEMM times of a worker, which must be its own and which other threads must not
+ * use. */
 struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker);
 
 /* Finds the best plan of a model on any chip.  Returns false if none fits.  The plan lives until

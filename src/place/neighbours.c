@@ -123,7 +123,7 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
 /* ---- degrees -------------------------------------------------------------------------------- */
 
 /* Returns whether a neighbour may have this value of a degree (tp, cp, pp, vpp, ep or mbs).  cp
- * gives a device two parts of a sample to balance causal attention, and ep is only doubled or
+ * gives a device two parts of a sample to balance causal attention.  ep is only doubled or
  * halved. */
 static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
                             int64_t degree) {

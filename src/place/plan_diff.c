@@ -19,8 +19,8 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* Items that a path may change: plan fields, and model, chip and cluster, which change together as
- * the item MACHINE. */
+/* Items that a path may change: plan fields, and MACHINE, which is model, chip and cluster
+ * together. */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 /* One of the two runs that are compared. */

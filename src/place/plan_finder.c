@@ -46,21 +46,21 @@ struct pz_plan_finder {
   struct pz_step_shape *promising_shape;
 };
 
-/* Returns a hash, never 0, of the properties of a chip and its network on which layer times
- * depend. */
+/* Returns a hash, never 0, of the properties of chip and network on which layer times depend. */
 static uint64_t chip_key(struct pz_finder_chip finder_chip) {
   const struct pz_chip *chip = finder_chip.chip;
   struct pz_power_law law = pz_power_law_of(chip);
-  double values[14 + 3 * PZ_CLUSTER_MOST_LEVELS] = {
+  enum { OF_CHIP = 14 }; /* values of the chip, which precede three of each network level */
+  double values[OF_CHIP + 3 * PZ_CLUSTER_MOST_LEVELS] = {
       (double)chip->tensor.cores,       (double)chip->tensor.rows,  (double)chip->tensor.cols,
       (double)chip->tensor.local_bytes, (double)chip->vector.cores, (double)chip->vector.lanes,
       (double)chip->glb_bytes,          chip->glb_bytes_per_s,      chip->clock_hz,
       pz_chip_hbm_bytes_per_s(chip),    chip->rules.nested_mapping, chip->cold ? law.watts : 0,
       chip->cold ? law.mm2 : 0,         chip->bounds_others};
   for (int l = 0; l < finder_chip.net->n_levels; l++) {
-    values[14 + 3 * l] = (double)finder_chip.net->level[l].devices;
-    values[15 + 3 * l] = finder_chip.net->level[l].bytes_per_s;
-    values[16 + 3 * l] = finder_chip.net->level[l].latency_s;
+    values[OF_CHIP + 3 * l] = (double)finder_chip.net->level[l].devices;
+    values[OF_CHIP + 3 * l + 1] = finder_chip.net->level[l].bytes_per_s;
+    values[OF_CHIP + 3 * l + 2] = finder_chip.net->level[l].latency_s;
   }
   return pz_hash(values, sizeof values) | 1;
 }
@@ -91,9 +91,8 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Returns a lower bound of the factor by which devices that wait for each other lengthen a step:
- * that of all devices.  With fewer devices, the work of each grows by more than the waiting
- * falls. */
+/* Returns a lower bound of the factor by which waiting for other devices lengthens a step: that of
+ * all devices.  With fewer devices, the work of each grows by more than the waiting falls. */
 static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
@@ -146,8 +145,7 @@ static int by_rank(const void *a, const void *b) {
   return (first->shape > second->shape) - (first->shape < second->shape);
 }
 
-/* Ranks the shapes that may have a step below the limit, lowest bound first.  Returns their
- * number. */
+/* Ranks the shapes that may have a step below the limit, lowest bound first.  Returns how many. */
 static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
                             struct pz_finder_chip finder_chip, double limit_s) {
   struct pz_term_rates rates =

@@ -35,8 +35,8 @@ double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
-/* Returns a lower bound, on this chip, for the plan that had the lowest bound in the last call of
- * pz_finder_bound_s(), or HUGE_VAL if there is none.  Comparing chips shows the gain from a
+/* Returns a lower bound on this chip, in seconds, for the plan that had the lowest bound in the
+ * last call of pz_finder_bound_s(), or HUGE_VAL if there is none.  It shows the gain from a
  * resource. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip);

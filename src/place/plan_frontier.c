@@ -203,8 +203,7 @@ static const struct pz_frontier *find_frontier(struct pz_call *call,
   return frontier;
 }
 
-/* Packs a finished list into one piece of memory, stores it for all finders, and releases the
- * memory of the list. */
+/* Packs a finished list into one piece of memory, stores it for all finders, and frees the list. */
 static const struct pz_frontier *store_frontier(struct pz_call *call, struct frontier_list *list,
                                                 const struct frontier_key *key,
                                                 const struct pz_step_shape *shape) {
@@ -306,8 +305,8 @@ pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers,
   return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, plan_grid->shape));
 }
 
-/* Returns the frontier of a shape: the plans of its grids' frontiers that no other plan dominates
- * by its counts. */
+/* Returns the frontier of a shape: the plans of its grids that no other plan dominates by
+ * counts. */
 const struct pz_frontier *
 pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t shape) {
   shape = pz_shape_at(frontiers->space, shape)->representative;

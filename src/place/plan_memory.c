@@ -64,8 +64,7 @@ static int64_t largest_chunk_of_plan(const struct pz_step_shape *shape,
   return most;
 }
 
-/* Returns how many of the n layers from `start` on are needed to contain `count` layers of a
- * kind. */
+/* Returns how many of the n layers from `start` on contain `count` layers of a kind. */
 static int64_t layers_containing(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
                                  int64_t n, int64_t count) {
   while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;

@@ -215,8 +215,7 @@ void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *pricing,
   pricing->found.certificate.by_bound += plans;
 }
 
-/* Prepares the pricing of a space.  A deadline for a number of tokens becomes a limit of the
- * step. */
+/* Prepares the pricing of a space.  A deadline for all tokens becomes a limit of the step. */
 void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *pricing,
                           struct pz_plan_space *space, struct pz_plan_memory *memory,
                           struct pz_arena *results) {

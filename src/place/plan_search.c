@@ -84,8 +84,7 @@ struct simplicity {
   int64_t number[KEY_NUMBERS];
 };
 
-/* Returns the numbers by which the simplicity of a plan is compared.  The head of this file names
- * them in their order. */
+/* Returns the numbers that decide how simple a plan is, in the order of this file's head. */
 static struct simplicity plan_simplicity(const struct pz_plan_space *space,
                                          const struct pz_plan *plan) {
   static const int64_t recompute_rank[PZ_RECOMPUTATIONS] = {[PZ_RECOMPUTATION_SELECTIVE] = 1,
@@ -274,9 +273,8 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
     found->least.p = pz_step_price(call, pricing->least_shape->model, &found->least.plan, NULL);
 }
 
-/* Appends to the found plans the best plan of each kind (pz_plan_kind) other than the kind of
- * the simplest plan, best first, if its step is at most KIND_STEP_FACTOR times that of the best
- * plan. */
+/* Appends to the found plans the best plan of each kind (pz_plan_kind) other than that of the
+ * simplest plan, best first, if its step is at most KIND_STEP_FACTOR times the best. */
 static void find_kinds(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_space *space = pricing->space;

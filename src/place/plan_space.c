@@ -54,8 +54,7 @@ void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question 
   if (question->progress) pz_defer(call, finish_progress, question->progress);
 }
 
-/* Returns the plan of a shape with one stage, one replica, no sharding, recomputation or
- * offload. */
+/* Returns the plan of a shape with one stage, one replica, and no way to save memory. */
 struct pz_plan pz_step_shape_plan(const struct pz_plan_question *question,
                                   const struct pz_step_shape *shape) {
   struct pz_plan plan = question->plan;
@@ -97,8 +96,7 @@ void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *que
   pz_undefer(call, shape->model);
 }
 
-/* Returns the microbatches per device if the batch is divided evenly: batch x tp x cp over
- * mbs x devices. */
+/* Returns the microbatches of each device if all had equal shares of the batch. */
 double pz_step_shape_share(const struct pz_plan_question *question,
                            const struct pz_step_shape *shape) {
   return (double)(question->plan.batch * shape->tp * shape->cp) /
@@ -160,9 +158,8 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
   return total_s;
 }
 
-/* Returns the least seconds of a microbatch in any pipeline order of the framework.  Only
- * DualPipe and DualPipeV make layers faster than 1F1B, because they hide the transfer of tokens
- * to experts. */
+/* Returns the least seconds of a microbatch in any pipeline order of the framework.  Only DualPipe
+ * and DualPipeV make layers faster than 1F1B: they hide the transfer of tokens to experts. */
 static double fastest_microbatch_s(struct pz_call *call, const struct pz_plan_space *space,
                                    struct pz_step_shape *shape, uint32_t variant,
                                    int64_t microbatches) {
@@ -262,8 +259,7 @@ static void set_way(const struct pz_plan_space *space, struct pz_plan *plan,
   set_offload(space, plan, way);
 }
 
-/* Returns the plan without full recomputation and activation offload, as a basis of lower
- * bounds. */
+/* Returns the plan without full recomputation and activation offload, for lower bounds. */
 struct pz_plan pz_plan_relaxed(const struct pz_plan *plan) {
   struct pz_plan relaxed = *plan;
   if (plan->recompute == PZ_RECOMPUTATION_FULL) {
@@ -342,8 +338,7 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   }
 }
 
-/* Applies combination `way` of a way to save memory and an overlap.  Returns whether it is
- * allowed. */
+/* Applies a combination of a way to save memory and an overlap.  Returns whether it is allowed. */
 bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t way) {
   size_t i = way / space->n_overlaps;
   int removed = optional_overlap[way % space->n_overlaps];
@@ -724,8 +719,7 @@ struct grid_visit {
 };
 
 /* Visits the plans of a grid with given chunks and pipeline order, for every ZeRO stage and
- * division of layers.  Rules distinguish uneven divisions from the even one, but not from each
- * other. */
+ * division of layers.  Rules distinguish only even and uneven divisions. */
 static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
                          struct pz_step_shape *shape, struct pz_plan *plan,
                          struct grid_visit *visit) {

@@ -123,8 +123,7 @@ static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Sets the relative gain of a change and the options that make it, and for runs of Megatron-LM the
- * changed arguments. */
+/* Sets the relative gain of a change, its options, and for Megatron-LM the changed arguments. */
 static void describe_change(struct pz_call *call, struct tuning *tuning,
                             struct pz_plan_change *change) {
   struct pz_call in_result = pz_call_in(call, tuning->memory);

@@ -201,9 +201,8 @@ static void sum_microbatch_work(const struct pz_step_shape *shape, struct pz_ter
   }
 }
 
-/* Sums up the work of the terms of an open shape, with one cost model per resource: a chip that
- * has one unit of this resource at 1 Hz, so that seconds are units of work, and plenty of the
- * others. */
+/* Sums up the work of the terms of an open shape with one cost model per resource: a chip that has
+ * one unit of it at 1 Hz, so that seconds are units of work, and plenty of the others. */
 static void find_shape_work(struct pz_call *call, const struct pz_plan_space *space,
                             const struct pz_step_shape *shape,
                             struct pz_term_work row[PZ_TERM_ROW]) {
@@ -364,9 +363,8 @@ static double exposed_s(const struct pz_layer_step *layer) {
 }
 
 /* Stores the seconds of collectives in `terms`, the terms of a shape.  With `slow`, these are the
- * collectives that stay exposed on a chip that computes very slowly and runs operators one after
- * another.  Otherwise they are the whole time of a scheduled pass on a chip that computes in no
- * time. */
+ * collectives that stay exposed on a very slow chip that runs operators one after another.
+ * Otherwise they are the whole time of a scheduled pass on a chip that computes in no time. */
 static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *tables,
                                    struct pz_step_shape *shape, const struct pz_cluster *net,
                                    bool slow, double *terms) {

@@ -20,9 +20,8 @@ enum { PZ_TERM_KINDS = 3 };
 enum { PZ_TERM_ENDS = 3 * PZ_TERM_KINDS, PZ_TERM_SEND = PZ_TERM_ENDS + 2, PZ_TERMS };
 
 /* The columns of a table, which has a row for each shape.  In place of transfers, a row has a whole
- * microbatch without recomputation.  The second half of a row, for scheduled passes that are not
- * divided into two halves of a microbatch, has the same terms with only the operators of the
- * longest path. */
+ * microbatch without recomputation.  The second half of a row has the same terms with only the
+ * operators of the longest path, for scheduled passes of whole microbatches. */
 enum { PZ_TERM_WHOLE = PZ_TERM_SEND, PZ_TERM_PATH = PZ_TERMS, PZ_TERM_ROW = 2 * PZ_TERMS };
 
 /* How often each term runs. */

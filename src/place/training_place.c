@@ -30,8 +30,7 @@ struct pz_training_place_options pz_training_place_options_default(void) {
   return options;
 }
 
-/* Raises PZ_BAD_USE for pinned fields that are unset, that are not searched, or that no plan can
- * have together. */
+/* Raises PZ_BAD_USE for pinned fields that are unset, not searched, or impossible together. */
 static void check_pins(struct pz_call *call, const struct pz_training_place_options *options) {
   const struct pz_plan *plan = &options->plan;
   uint64_t pins = options->pinned, searched = pz_plan_searched();
@@ -123,8 +122,7 @@ static const struct {
      "pipeline_parallel_expert_parallel_overlap", NULL}};
 
 /* Appends an option of the best plan with its gain: the relative time by which the step of
- * `without`, the plan without it, is longer.  Skips the option if the framework cannot run that
- * plan. */
+ * `without`, the plan without it, is longer.  Skips it if the framework cannot run that plan. */
 static void add_switched(struct pz_call *call, const struct pz_plan_question *question,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
@@ -291,8 +289,7 @@ void pz_training_plans_free(struct pz_training_plans *plans) {
 
 /* ---- nothing fits --------------------------------------------------------------------------- */
 
-/* Limits of the changes that are tried: up to 64 times the devices, and samples of 128 tokens or
- * more. */
+/* Limits of the changes that are tried: devices times 64, and samples of 128 tokens. */
 enum { MAX_DEVICES_FACTOR = 64, MIN_SEQ = 128 };
 
 /* Returns whether a search that began at begin_s found no answer because its time was over. */

@@ -105,9 +105,8 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
   }
 }
 
-/* Returns the longest step of an entry with which the value reaches `least`, in seconds.
- * Doubles the step until the value falls below, then bisects.  1,100 doublings exceed the range
- * of doubles. */
+/* Returns the longest step of an entry, in seconds, with which the value reaches `least`: doubles
+ * the step until it does not, then bisects.  1,100 doublings exceed the range of doubles. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least) {
   static const double TOLERANCE = 1e-9;

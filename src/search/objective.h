@@ -24,8 +24,7 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
                           const struct pz_taken *costs);
 
 /* Returns the longest step of one entry, rounded up by 1e-9, with which the value still reaches
- * `least` while the other steps stay as they are.  Returns HUGE_VAL if every step does, and 0 if
- * none does. */
+ * `least` while the other steps stay: HUGE_VAL if every step does, and 0 if none does. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least);
 

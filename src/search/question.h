@@ -13,9 +13,8 @@ struct pz_search_entry {
   const char *name; /* name of the entry in messages */
 };
 
-/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` is the
- * number of the objective run, and `round` that of its round, both from 0.  All calls come from
- * one thread. */
+/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and
+ * `round` number the objective runs and their rounds from 0.  All calls come from one thread. */
 struct pz_round_store {
   void *ctx;
   /* Appends the bytes of a round to *bytes; bytes->text stays NULL if it is not stored. */

@@ -21,8 +21,7 @@
 #include "core/text.h"
 #include "search/state.h"
 
-/* Boxes of the first rounds, and boxes of a round in which a greedy chip is also evaluated:
- * choices. */
+/* Choices: boxes of the first rounds, and boxes of a round in which a greedy chip is evaluated. */
 enum { SMALLEST_ROUND = 8, DIVES_OF_ROUND = 4 };
 
 /* The key of a known evaluation. */
@@ -257,8 +256,8 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
 }
 
 /* Evaluates the entries on a chip until it is clear that the chip cannot win.  With full effort,
- * entries whose lower bound is below their step are evaluated again.  Returns whether every entry
- * was evaluated. */
+ * entries with a bound below their step are evaluated again.  Returns whether all were
+ * evaluated. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -408,8 +407,7 @@ struct ordered_box {
   uint32_t index;
 };
 
-/* Compares two boxes for qsort(): by kind, then by lowest indices, then by their order in the
- * round. */
+/* Compares two boxes for qsort(): by kind, then by lowest indices, then by index in the round. */
 static int compare_boxes(const void *a, const void *b) {
   const struct ordered_box *first = a, *second = b;
   if (first->box->kind != second->box->kind) return first->box->kind < second->box->kind ? -1 : 1;
@@ -689,8 +687,7 @@ static void conclude(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- an objective run ----------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_USE if the objective or a limit needs prices that a technology of the space
- * lacks. */
+/* Raises PZ_BAD_USE if a technology of the space lacks prices that objective or limits need. */
 static void check_objective(struct pz_call *call, const struct pz_driver *driver) {
   const struct pz_space *space = driver->search->question.space;
   enum pz_objective_kind kind = driver->run->objective.kind;

@@ -32,8 +32,7 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
 bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out);
 
-/* Returns the evaluation with the given effort, which is computed by a worker and remembered if
- * it is not known yet. */
+/* Returns the evaluation with the given effort, which a worker computes unless it is known. */
 struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *search,
                                              unsigned worker, const struct pz_point *chip,
                                              uint32_t entry, enum pz_effort effort);

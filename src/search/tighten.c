@@ -96,8 +96,8 @@ static int highest_feasible(const struct pz_box_task *task, const struct pz_box 
   return high;
 }
 
-/* Closes the chips at the bottom of an axis whose bound is not above the cutoff.  Returns whether a
- * slab was cut off. */
+/* Closes the slab at the bottom of an axis whose bound is not above the cutoff.  Returns whether
+ * there is one. */
 static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
                        enum pz_axis axis) {
   int low = box->lo[axis], high = box->hi[axis]; /* everything below low is excluded */
@@ -120,8 +120,7 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, str
   return true;
 }
 
-/* Cuts slabs from the top and the bottom of all axes.  Returns false if nothing remains of the
- * box. */
+/* Cuts slabs from the top and bottom of all axes.  Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box) {
   bool has_changed = true;
   while (has_changed) {
@@ -214,9 +213,8 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
 }
 
 /* Returns a good chip of the box.  Beginning with the smallest chip, raises the axis with the
- * largest gain, as long as one has a gain: the logarithm of the ratio of the values after and
- * before, over the additional fraction of the limits.  A bound of level 0 serves as the value of a
- * chip. */
+ * largest gain as long as there is one: the log ratio of the values after and before, over the
+ * additional fraction of the limits.  A bound of level 0 serves as a value. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box) {
   const struct pz_limits *limits = &task->question->limits;
