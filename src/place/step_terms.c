@@ -101,7 +101,8 @@ static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
       const struct pz_ops *ops = &layer->ops[d];
       bool *on_path = pz_alloc(&scratch, ops->n, sizeof *on_path);
       double *end_s = pz_alloc(&scratch, ops->n, sizeof *end_s);
-      if (!shape->halves) mark_longest_path(ops, shape->model->kernels[l].runs[d], end_s, on_path);
+      const struct pz_op_run *runs = shape->halves ? NULL : shape->model->kernels[l].runs[d];
+      if (runs) mark_longest_path(ops, runs, end_s, on_path);
       for (uint32_t i = 0; i < ops->n; i++) {
         fn(&scratch, ctx, &ops->op[i], term, times);
         if (on_path[i]) fn(&scratch, ctx, &ops->op[i], PZ_TERM_PATH + term, times);
