@@ -12,6 +12,7 @@
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
 
+/* Returns the place of a factor in a correction, by its index in pz_correction_names. */
 double *pz_correction_factor(struct pz_correction *correction, int factor) {
   double *const factors[PZ_CORRECTION_FACTORS] = {&correction->gemms, &correction->attention,
                                                   &correction->elementwise, &correction->launches,
@@ -33,7 +34,7 @@ void pz_measured_step_check(struct pz_call *call, const char *where,
 
 /* ---- predictions with a correction ---------------------------------------------------------- */
 
-/* Predicts a step with a correction of its chip. */
+/* Returns the predicted seconds of a step, or of one rank alone, with a correction of the chip. */
 static double corrected_step_s(struct pz_call *call, const struct pz_measured_step *step,
                                const struct pz_correction *correction) {
   struct pz_chip chip = *step->job->chip;
@@ -45,6 +46,7 @@ static double corrected_step_s(struct pz_call *call, const struct pz_measured_st
   return pz_predict(call, &job, step->plan, NULL).step_s;
 }
 
+/* Steps that are predicted in parallel. */
 struct correction_job {
   const struct pz_measured_step *steps;
   const struct pz_correction *correction; /* NULL to find the sensitivities */
@@ -52,8 +54,8 @@ struct correction_job {
   double *step_s;
 };
 
-/* Predicts one step, or finds its sensitivity to each factor, which is raised by half of its
- * usual error for this. */
+/* Pool task: predicts step i with the correction, or finds its sensitivity to each factor.  For
+ * this a factor is raised by 5%, half of its usual error. */
 static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   static const double CHANGE = 1.05;
   struct correction_job *job = ctx;
@@ -173,18 +175,8 @@ static double solve_equations(const struct normal_equations *equations, double f
                  equations->yy / step_variance - explained);
 }
 
-/* Returns the factor with which a part would reach the peak rate of the chip's data sheet.  No
- * smaller one is accepted. */
-static double least_factor(const struct pz_chip *chip, int factor) {
-  const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
-  const double gemms = chip->calibration.tensor_efficiency;
-  double links = chip->collectives.efficiency > 0 ? chip->collectives.efficiency
-                                                  : pz_constants_default.ring_efficiency;
-  const double least[PZ_CORRECTION_FACTORS] = {gemms, attention ? attention->efficiency : gemms,
-                                               chip->calibration.hbm_read_efficiency, 0.1, links};
-  return fmax(least[factor], 0.1);
-}
-
+/* No factor is accepted with which the chip would exceed the peak rates of its data sheet, or that
+ * is beyond 0.1 to 10. */
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip) {
@@ -203,11 +195,23 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     weight[i] = exp(weight[i] - most_likely);
     sum += weight[i];
   }
+  struct pz_correction least = {
+      .gemms = 0.1, .attention = 0.1, .elementwise = 0.1, .launches = 0.1, .collectives = 0.1};
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_chip *chip = steps[i].job->chip;
+    const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
+    double gemms = chip->calibration.tensor_efficiency, links = chip->collectives.efficiency;
+    if (!(links > 0)) links = pz_constants_default.ring_efficiency;
+    least.gemms = fmax(least.gemms, gemms);
+    least.attention = fmax(least.attention, attention ? attention->efficiency : gemms);
+    least.elementwise = fmax(least.elementwise, chip->calibration.hbm_read_efficiency);
+    least.collectives = fmax(least.collectives, links);
+  }
   for (int factor = 0; factor < PZ_CORRECTION_FACTORS; factor++) {
-    double mean = 0, least = 0.1;
+    double mean = 0;
     for (int i = 0; i < CANDIDATES; i++) mean += weight[i] / sum * logarithms[i][factor];
-    for (uint32_t i = 0; i < n; i++) least = fmax(least, least_factor(steps[i].job->chip, factor));
-    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
+    double least_factor = fmin(*pz_correction_factor(&least, factor), 1);
+    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), least_factor), 10);
   }
   return correction;
 }

@@ -33,6 +33,7 @@ static const struct feature_info {
 
 const char *pz_feature_text(enum pz_feature feature) { return feature_infos[feature].text; }
 
+/* The features in `common` are those of most plans. */
 bool pz_feature_is_fitted(enum pz_feature feature) {
   static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
                                  PZ_FEATURE_BIT(PZ_FEATURE_MBS) | PZ_FEATURE_BIT(PZ_FEATURE_EP) |
@@ -40,6 +41,7 @@ bool pz_feature_is_fitted(enum pz_feature feature) {
   return feature_infos[feature].role != MORE && !(common >> feature & 1);
 }
 
+/* The conditions of plan_features.def use the local variables. */
 uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_context *context) {
   enum pz_framework_family family = pz_plan_framework(plan)->family;
   int64_t cp = pz_plan_cp(plan), ep = pz_plan_ep(plan), devices = pz_plan_devices(plan);
@@ -74,17 +76,6 @@ struct table_row {
   uint64_t together; /* features of the runs in this row */
 };
 
-/* Reads the row after the line at `text`.  Returns its beginning, or NULL at the end of the
- * table. */
-static const char *next_row(const char *text, struct table_row *row) {
-  const char *line_end = text ? strchr(text, '\n') : NULL;
-  if (!line_end) return NULL;
-  int n_read =
-      sscanf(line_end + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64, row->kind,
-             row->name, &row->runs, &row->variance, &row->largest, &row->together);
-  return n_read == 6 ? line_end + 1 : NULL;
-}
-
 /* Appends a property without a validated run to a list, separated by "; ". */
 __attribute__((format(printf, 3, 4))) static void append_unvalidated(char *text, size_t bytes,
                                                                      const char *form, ...) {
@@ -103,7 +94,8 @@ struct validated_runs {
   int64_t longest_seq, most_devices; /* of all runs */
 };
 
-/* Adds the properties of a question that no validated run has. */
+/* Lists the properties of a question that no validated run has in risk->beyond, counts them in
+ * risk->beyond_runs, and sets risk->growth for devices beyond the largest run. */
 static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question *question,
                             const struct validated_runs *runs) {
   static const enum pz_feature chip_features[] = {PZ_FEATURE_EXPERTS, PZ_FEATURE_EIGHT_BIT,
@@ -146,12 +138,17 @@ static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question 
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
   struct pz_risk risk = {.all = 0};
   struct validated_runs validated = {.most_devices = 0};
-  struct table_row row;
   int feature = 0;
   char chip_line[48];
   pz_text_copy(chip_line, sizeof chip_line, pz_chip_line(question->chip->name));
   chip_line[strcspn(chip_line, ",")] = '\0';
-  while ((table = next_row(table, &row)) != NULL) {
+  /* the first line is the heading; the table ends at the first line that is not a row */
+  const char *line_end = table ? strchr(table, '\n') : NULL;
+  for (; line_end; line_end = strchr(line_end + 1, '\n')) {
+    struct table_row row;
+    int n_read = sscanf(line_end + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64,
+                        row.kind, row.name, &row.runs, &row.variance, &row.largest, &row.together);
+    if (n_read != 6) break;
     if (strcmp(row.kind, "all") == 0) {
       risk.all = row.variance;
       risk.all_runs = row.runs;

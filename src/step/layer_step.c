@@ -34,8 +34,8 @@ static bool has_prefix(const struct pz_op *op, const char *prefix) {
   return strncmp(op->name, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns whether a collective is a part of ring attention (keys, values and their gradients),
- * whose time add_ring() adds as a whole. */
+/* Returns whether a collective exchanges keys, values or their gradients in ring attention, whose
+ * time add_ring() adds as a whole. */
 static bool is_ring_collective(const struct pz_op *op) {
   return op->peers == PZ_PEERS_CONTEXT && op->kind != PZ_OP_ALL_TO_ALL;
 }
@@ -45,16 +45,15 @@ static bool is_expert_exchange(const struct pz_op *op) {
   return op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
 }
 
-/* Returns whether the operator is a collective of the tensor-parallel group. */
-static bool is_tensor_collective(const struct pz_op *op) {
-  return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !is_ring_collective(op) &&
-         !is_expert_exchange(op) && op->peers != PZ_PEERS_CONTEXT;
-}
-
-/* Returns whether the operator is a collective of several devices that is timed by itself, not by
- * add_ring(). */
+/* Returns whether the operator is a collective of several devices that is timed by itself, unlike
+ * those of ring attention. */
 static bool is_timed_collective(const struct pz_op *op) {
   return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !is_ring_collective(op);
+}
+
+/* Returns whether the operator is a collective of the tensor-parallel group. */
+static bool is_tensor_collective(const struct pz_op *op) {
+  return is_timed_collective(op) && op->peers != PZ_PEERS_CONTEXT && !is_expert_exchange(op);
 }
 
 /* Returns whether the operator is a GEMM with a weight matrix, or with those of experts. */
@@ -68,8 +67,7 @@ static bool is_weight_gradient(const struct pz_op *op) {
   return op->direction == PZ_BACKWARD && !op->weight_bytes;
 }
 
-/* Returns whether the operator computes attention scores, works on them, or is a scan in their
- * place. */
+/* Returns whether the operator computes or reads attention scores, or is a state-space scan. */
 static bool is_attention_core(const struct pz_step_context *context, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
   if (context->flash) return false;
@@ -114,8 +112,8 @@ static bool reads_tensor(const struct pz_op *op, uint32_t tensor) {
   return false;
 }
 
-/* Returns the format in which a collective gathers its tensor.  Transformer Engine casts the input
- * of a GEMM before it gathers it over the tensor-parallel group (gather_along_first_dim in
+/* Returns the number format in which a collective gathers its tensor.  Transformer Engine casts the
+ * input of a GEMM before it gathers it over the tensor-parallel group (gather_along_first_dim in
  * pytorch/distributed.py). */
 static enum pz_format gather_format(const struct pz_step_context *context, const struct pz_ops *ops,
                                     const struct pz_op *gather) {
@@ -166,19 +164,15 @@ static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
   return time;
 }
 
-/* Returns the context-parallel group.  Its devices are as far apart as tensor-parallel groups
- * are wide. */
-static struct pz_group context_group(const struct pz_step_context *context) {
-  return (struct pz_group){pz_plan_cp(context->plan), context->plan->tp};
-}
-
-/* Returns the time of a collective that nothing hides. */
+/* Returns the time of a collective if no kernel runs beside it. */
 static struct pz_wire_time collective_time(const struct pz_step_context *context,
                                            const struct pz_ops *ops, const struct pz_op *op) {
   if (is_expert_exchange(op)) return dispatch_time(context, op);
-  if (op->peers == PZ_PEERS_CONTEXT)
+  if (op->peers == PZ_PEERS_CONTEXT) {
+    struct pz_group context_group = {pz_plan_cp(context->plan), context->plan->tp};
     return pz_network_time(context->constants, context->network, PZ_COLLECTIVE_ALL_TO_ALL,
-                           (double)op->bytes_written, context_group(context));
+                           (double)op->bytes_written, context_group);
+  }
   enum pz_collective kind = PZ_COLLECTIVE_ALL_GATHER;
   if (op->kind == PZ_OP_ALL_REDUCE) kind = PZ_COLLECTIVE_ALL_REDUCE;
   if (op->kind == PZ_OP_ALL_TO_ALL) kind = PZ_COLLECTIVE_ALL_TO_ALL;
@@ -208,23 +202,8 @@ static bool overlaps_gemm(const struct pz_step_context *context, const struct pz
 
 /* ---- kernels of a pass ---------------------------------------------------------------------- */
 
-/* Adds seconds of a GEMM to a pass, also with the slowdown by collectives. */
-static void add_gemm(const struct pz_step_context *context, const struct pz_op *op, double seconds,
-                     struct pz_pass *pass) {
-  pass->last_gemm_s = seconds;
-  pass->gemm_s += seconds;
-  pass->contended_s += seconds * pz_beside_gemm(context->constants, &context->cost->chip, &op->dims,
-                                                context->collective_cores);
-}
-
-/* Adds seconds of attention to a pass, also with the slowdown by collectives. */
-static void add_attention(const struct pz_step_context *context, double seconds,
-                          struct pz_pass *pass) {
-  pass->attention_s += seconds;
-  pass->contended_s += seconds * pz_beside_attention(context->constants, context->collective_cores);
-}
-
-/* Adds seconds of element-wise kernels to a pass, also with the slowdown by collectives. */
+/* Adds seconds of element-wise kernels to a pass.  contended_s is the time of all kernels while
+ * collectives occupy a part of the cores. */
 static void add_elementwise(const struct pz_step_context *context, double seconds,
                             struct pz_pass *pass) {
   pass->elementwise_s += seconds;
@@ -240,13 +219,21 @@ static double empty_kernel_s(const struct pz_step_context *context) {
          (kernel ? kernel->startup_s : chip->calibration.startup_s);
 }
 
-/* Adds the kernels of a router that the graph does not contain.  For each dispatcher, the graph
- * has 7 operators from the router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3
- * --kernels pointwise --ep 8'). */
-static void add_router(const struct pz_step_context *context, const struct pz_op *op,
-                       struct pz_pass *pass) {
+/* Adds what the framework's kernels for routing do beyond the operators of the graph: the memory
+ * traffic of permuting tokens, and the kernels of a router, if `op` is one of these.  For each
+ * dispatcher, the graph has 7 operators from the router to dispatch.sort with its all-to-all
+ * ('phaze graph deepseek-v3 --kernels pointwise --ep 8'). */
+static void add_routing(const struct pz_step_context *context, const struct pz_op *op,
+                        struct pz_pass *pass) {
   static const double GRAPH_OPS = 7;
   const struct pz_framework *framework = pz_plan_framework(context->plan);
+  bool permutes = op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS;
+  if (permutes && framework->routed_bytes > 0) {
+    double elements = (double)pz_max(op->bytes_written, op->bytes_read) / 2; /* of 16 bits */
+    double bytes = framework->routed_bytes * (op->direction == PZ_BACKWARD ? 2 : 1);
+    add_elementwise(context, hbm_time_s(context, elements, bytes), pass);
+  }
+  if (op->kind != PZ_OP_TOPK) return;
   bool all_to_all =
       pz_plan_dispatcher(context->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(context->plan) > 1;
   double n_kernels =
@@ -259,28 +246,6 @@ static void add_router(const struct pz_step_context *context, const struct pz_op
   if (op->direction == PZ_FORWARD) pass->launched_ops += missing_ops;
   add_elementwise(context, missing_ops * framework->launches_per_op * empty_kernel_s(context),
                   pass);
-}
-
-/* Adds the bytes by which the framework's kernels for the permutation of tokens exceed those of
- * the graph's operators. */
-static void add_permutation(const struct pz_step_context *context, const struct pz_op *op,
-                            struct pz_pass *pass) {
-  double bytes = pz_plan_framework(context->plan)->routed_bytes;
-  bool permutes = op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS;
-  if (!permutes || !(bytes > 0)) return;
-  double elements = (double)pz_max(op->bytes_written, op->bytes_read) / 2; /* of 16 bits */
-  double traffic_factor = op->direction == PZ_BACKWARD ? 2 : 1;
-  add_elementwise(context, hbm_time_s(context, elements, bytes * traffic_factor), pass);
-}
-
-/* Returns whether an earlier GEMM of the forward pass has cast the same input: frameworks cast
- * the common input of several projections once. */
-static bool is_cast_before(const struct pz_step_context *context, const struct pz_ops *ops,
-                           const struct pz_op *op) {
-  if (op->direction == PZ_BACKWARD) return false;
-  for (const struct pz_op *earlier = ops->op; earlier < op; earlier++)
-    if (op_format(context, earlier) && earlier->in[0] == op->in[0]) return true;
-  return false;
 }
 
 /* Returns the time to reorder the block scales of both operands of a GEMM for cuBLAS: one kernel
@@ -349,7 +314,12 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
                           .weight_gradient = is_gradient};
   throttle_run(context, op, format, &run);
   run.cast_s = run.calls * scale_order_s(context, format, &gemm);
-  if (is_gradient || is_cast_before(context, ops, op)) return run;
+  /* frameworks cast the common input of several projections once, in the forward pass */
+  bool is_cast = is_gradient;
+  if (op->direction == PZ_FORWARD)
+    for (const struct pz_op *earlier = ops->op; earlier < op && !is_cast; earlier++)
+      is_cast = op_format(context, earlier) && earlier->in[0] == op->in[0];
+  if (is_cast) return run;
   /* each device of the tensor-parallel group casts its part of an input before it is gathered */
   int64_t devices = 1;
   for (uint32_t i = 0; i < ops->n; i++)
@@ -377,12 +347,11 @@ static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
                                    pz_plan_framework(context->plan)->capacity_factor);
   struct pz_product gemm = {context->mbs, n_places, op->dims.n, context->seq, false};
   struct pz_mapping mapping = pz_estimate_product(call, cost, &cost->chip, &gemm);
-  bool has_two_gemms = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
   double macs = (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
-  struct pz_op_run run = {.kind = PZ_RUN_GEMM,
-                          .calls = has_two_gemms ? 2 : 1,
-                          .work =
-                              pz_cost_mapped_work(&cost->chip, macs, PZ_FORMAT_16BIT, &mapping)};
+  struct pz_op_run run = {
+      .kind = PZ_RUN_GEMM,
+      .calls = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD ? 2 : 1,
+      .work = pz_cost_mapped_work(&cost->chip, macs, PZ_FORMAT_16BIT, &mapping)};
   pz_cost_within_watts(&cost->power, &cost->chip, macs, PZ_FORMAT_16BIT, &mapping);
   run.s = run.calls * mapping.latency_s;
   return run;
@@ -411,7 +380,8 @@ static void run_attention(struct pz_call *call, const struct pz_step_context *co
   run->s = throttle * ((double)blocks * estimate.latency_s + run->merge_s);
 }
 
-/* Times any other operator: one kernel, or one for each expert. */
+/* Times an operator that is neither an 8-bit or 4-bit GEMM nor flash attention: one kernel, or one
+ * for each expert. */
 static void run_kernel(struct pz_call *call, const struct pz_step_context *context,
                        const struct pz_op *op, struct pz_op_run *run) {
   double capacity_factor = pz_plan_framework(context->plan)->capacity_factor;
@@ -433,15 +403,8 @@ static void run_kernel(struct pz_call *call, const struct pz_step_context *conte
   throttle_run(context, op, PZ_FORMAT_16BIT, run);
 }
 
-/* Multiplies all times of a run. */
-static void scale_run(struct pz_op_run *run, double factor) {
-  run->s *= factor;
-  run->cast_s *= factor;
-  run->merge_s *= factor;
-  run->calls *= factor;
-}
-
-/* Times an operator that runs kernels, with the correction of the chip for its kind. */
+/* Times an operator that runs kernels, corrected by the chip's factor for GEMMs, attention or
+ * element-wise kernels (step/correction.h). */
 static struct pz_op_run run_op(struct pz_call *call, const struct pz_step_context *context,
                                const struct pz_ops *ops, const struct pz_op *op) {
   const struct pz_correction *correction = &context->cost->chip.correction;
@@ -461,12 +424,13 @@ static struct pz_op_run run_op(struct pz_call *call, const struct pz_step_contex
     else
       run_kernel(call, context, op, &run);
   }
-  double cast_s = pz_corrected(correction->elementwise) * run.cast_s;
-  double factor = correction->gemms;
-  if (run.kind == PZ_RUN_ATTENTION) factor = correction->attention;
-  if (run.kind == PZ_RUN_ELEMENTWISE) factor = correction->elementwise;
-  scale_run(&run, pz_corrected(factor));
-  run.cast_s = cast_s;
+  double factor = pz_corrected(correction->gemms);
+  if (run.kind == PZ_RUN_ATTENTION) factor = pz_corrected(correction->attention);
+  if (run.kind == PZ_RUN_ELEMENTWISE) factor = pz_corrected(correction->elementwise);
+  run.s *= factor;
+  run.merge_s *= factor;
+  run.calls *= factor;
+  run.cast_s *= pz_corrected(correction->elementwise);
   return run;
 }
 
@@ -491,17 +455,38 @@ static int cuda_graph_module(const struct pz_layer *layer, const struct pz_op *o
   return PZ_GRAPH_ATTENTION;
 }
 
-/* Adds the kernels of an operator and its launch, which operators in a CUDA graph do not have.
- * Stores the run in *stored unless that is NULL. */
+/* Adds the seconds of an operator's kernels and of the cast before them to a pass.  Concurrent
+ * collectives slow each kind of kernel down differently. */
+static void add_run(const struct pz_step_context *context, const struct pz_op *op,
+                    const struct pz_op_run *run, struct pz_pass *pass) {
+  double cores = context->collective_cores;
+  if (run->kind == PZ_RUN_GEMM) {
+    pass->last_gemm_s = run->s;
+    pass->gemm_s += run->s;
+    pass->contended_s +=
+        run->s * pz_beside_gemm(context->constants, &context->cost->chip, &op->dims, cores);
+  } else if (run->kind == PZ_RUN_ATTENTION) {
+    pass->attention_s += run->s;
+    pass->contended_s += run->s * pz_beside_attention(context->constants, cores);
+  } else {
+    add_elementwise(context, run->s, pass);
+  }
+  if (run->weight_gradient) pass->weight_gradient_s += run->s;
+  if (!(run->cast_s > 0)) return;
+  add_elementwise(context, run->cast_s, pass);
+  pass->launched_ops++;
+}
+
+/* Adds the kernels of an operator to a pass, and its launch by the host unless it is in a CUDA
+ * graph.  Stores the timed kernels in *stored unless that is NULL. */
 static void add_op(struct pz_call *call, const struct pz_step_context *context,
                    const struct pz_layer *layer, const struct pz_op *op, struct pz_op_run *stored,
                    struct pz_pass *pass) {
   if (stored) *stored = (struct pz_op_run){.kind = PZ_RUN_NONE};
   if (op->op_class == PZ_CLASS_NONE || is_ring_collective(op)) return;
-  /* HybridEP writes tokens in the order of their experts, and experts with a capacity receive
-   * them so.  After an all-to-all or DeepEP's dispatch, separate kernels sort them
-   * (_DeepepManager and sort_chunks_by_idxs in
-   * megatron/core/transformer/moe/token_dispatcher.py). */
+  /* HybridEP writes tokens in the order of their experts, and experts with a capacity receive them
+   * so.  After an all-to-all or DeepEP's dispatch, separate kernels sort them (_DeepepManager and
+   * sort_chunks_by_idxs in megatron/core/transformer/moe/token_dispatcher.py). */
   bool arrives_sorted = pz_plan_dispatcher(context->plan) == PZ_DISPATCHER_HYBRIDEP ||
                         pz_plan_framework(context->plan)->capacity_factor > 0;
   if (op->kind == PZ_OP_SORT && arrives_sorted) return;
@@ -515,8 +500,7 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
       if (launches > 0)
         pass->launched_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
     }
-    if (op->kind == PZ_OP_TOPK) add_router(context, op, pass);
-    add_permutation(context, op, pass);
+    add_routing(context, op, pass);
     if (is_expert_loop(context, op)) {
       /* In 8 and 4 bit, two kernels for each expert find the scales of its tokens and cast them,
        * unless the GEMM sums over tokens. */
@@ -528,17 +512,7 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
       add_elementwise(context, (double)(op->dims.batch * kernels) * empty_kernel_s(context), pass);
     }
     struct pz_op_run run = run_op(call, context, &layer->ops[op->direction], op);
-    if (run.kind == PZ_RUN_GEMM)
-      add_gemm(context, op, run.s, pass);
-    else if (run.kind == PZ_RUN_ATTENTION)
-      add_attention(context, run.s, pass);
-    else
-      add_elementwise(context, run.s, pass);
-    if (run.weight_gradient) pass->weight_gradient_s += run.s;
-    if (run.cast_s > 0) {
-      add_elementwise(context, run.cast_s, pass);
-      pass->launched_ops++;
-    }
+    add_run(context, op, &run, pass);
     if (stored) *stored = run;
   }
   if (context->plan->cuda_graphs & cuda_graph_module(layer, op))
@@ -578,7 +552,12 @@ static void add_ops(struct pz_call *call, const struct pz_step_context *context,
     }
     if (!at_experts) continue;
     double extra_part = context->imbalance - 1;
-    if (runs) scale_run(&runs[i], context->imbalance);
+    if (runs) {
+      runs[i].s *= context->imbalance;
+      runs[i].cast_s *= context->imbalance;
+      runs[i].merge_s *= context->imbalance;
+      runs[i].calls *= context->imbalance;
+    }
     pass->gemm_s += extra_part * (pass->gemm_s - before.gemm_s);
     pass->weight_gradient_s += extra_part * (pass->weight_gradient_s - before.weight_gradient_s);
     pass->elementwise_s += extra_part * (pass->elementwise_s - before.elementwise_s);
@@ -621,8 +600,9 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   return constants->fused_accumulation_bytes * exposed_part;
 }
 
-/* Returns the part of its gradients that a device adds up, on average over the chains.  The last
- * chain of a microbatch adds only a shard if every microbatch scatters its gradients. */
+/* Returns the fraction of its gradients that a device adds to the sums, on average over the chains
+ * of a microbatch (its halves, or 1).  The last chain adds only a shard if every microbatch
+ * scatters its gradients. */
 static double summed_part(const struct pz_step_context *context, int64_t shards) {
   double chains = context->chains, last_part = 1;
   if (pz_plan_scatters_per_microbatch(context->plan)) last_part = 1 / (double)pz_max(1, shards);
@@ -652,54 +632,53 @@ static void add_accumulation(const struct pz_step_context *context, const struct
   add_elementwise(context, hbm_time_s(context, expert_params, expert_bytes), pass);
 }
 
-/* Adds the copies of ZeRO 3 out of the gathered buffer and into the reduce-scatter buffer. Weights
- * gathered in 16 bit are cast for every pass; compiled programs gather cast weights instead. */
-static void add_shard_copies(const struct pz_step_context *context, const struct pz_layer *layer,
-                             struct pz_layer_step *step) {
-  const struct pz_framework *framework = pz_plan_framework(context->plan);
-  if (!context->gathers_weights) return;
-  bool casts = context->format && !pz_framework_compiles(framework);
-  double cast_bytes = casts ? pz_format_weight_bytes(context->format) : 0;
-  double gather_s =
-      hbm_time_s(context, (double)layer->params, framework->gather_copy_bytes + cast_bytes);
-  double scatter_s =
-      hbm_time_s(context, (double)layer->trained_params, framework->scatter_copy_bytes);
-  add_elementwise(context, gather_s, &step->forward);
-  add_elementwise(context, gather_s + scatter_s, &step->backward);
-}
-
-/* Adds the casts of autocast: every pass casts fp32 weights to 16 bit, and their gradients back.
- * The residual stream is fp32, so that norms and additions read and write 2 more bytes: 6 times an
- * element forward, 8 times backward. */
-static void add_autocasts(const struct pz_step_context *context, const struct pz_layer *layer,
-                          struct pz_layer_step *step) {
+/* Adds the copies and casts of weights and gradients to both passes.
+ *
+ * ZeRO 3 copies out of the gathered buffer and into the reduce-scatter buffer.  Weights gathered in
+ * 16 bit are cast for every pass; compiled programs gather cast weights instead.  Under autocast,
+ * every pass casts fp32 weights to 16 bit, and their gradients back; the residual stream is fp32,
+ * so that norms and additions read and write 2 more bytes: 6 times an element forward, 8 times
+ * backward. */
+static void add_weight_copies(const struct pz_step_context *context, const struct pz_layer *layer,
+                              struct pz_layer_step *step) {
   static const double CAST_BYTES = 4 + 2, FORWARD_BYTES = 6 * 2, BACKWARD_BYTES = 8 * 2;
+  const struct pz_framework *framework = pz_plan_framework(context->plan);
+  double params = (double)layer->params, trained_params = (double)layer->trained_params;
+  if (context->gathers_weights) {
+    bool casts = context->format && !pz_framework_compiles(framework);
+    double cast_bytes = casts ? pz_format_weight_bytes(context->format) : 0;
+    double gather_s = hbm_time_s(context, params, framework->gather_copy_bytes + cast_bytes);
+    double scatter_s = hbm_time_s(context, trained_params, framework->scatter_copy_bytes);
+    add_elementwise(context, gather_s, &step->forward);
+    add_elementwise(context, gather_s + scatter_s, &step->backward);
+  }
   if (!pz_plan_autocasts(context->plan)) return;
   double elements = (double)layer->output_bytes / 2;
-  double cast_s = hbm_time_s(context, (double)layer->params, CAST_BYTES);
+  double cast_s = hbm_time_s(context, params, CAST_BYTES);
   add_elementwise(context, cast_s + hbm_time_s(context, elements, FORWARD_BYTES), &step->forward);
   add_elementwise(context, cast_s + hbm_time_s(context, elements, BACKWARD_BYTES), &step->backward);
 }
 
 /* ---- exposed collectives -------------------------------------------------------------------- */
 
-/* Returns the factor by which concurrent collectives slow down the kernels of a pass. */
+/* Returns the factor, at least 1, by which concurrent collectives slow down a pass's kernels. */
 static double pass_slowdown(const struct pz_pass *pass) {
   double kernels_s = pz_kernels_s(pass);
   if (!(kernels_s > 0)) return 1;
   return pz_fmax(1, pass->contended_s / kernels_s); /* rounding may make it less than 1 */
 }
 
-/* Returns the seconds of a collective that concurrent compute does not hide.  Adds the hidden
- * seconds to *hidden_s. */
+/* Returns the seconds of a collective that compute_s of concurrent kernels, which it slows down by
+ * a factor, does not hide.  Adds the hidden seconds to *hidden_s. */
 static double expose(double collective_s, double compute_s, double slowdown, double *hidden_s) {
   double exposed_s = pz_beside_exposed_s(collective_s, compute_s, slowdown);
   *hidden_s += collective_s - exposed_s;
   return exposed_s;
 }
 
-/* Adds the collectives of a pass, only those marked in `chosen` unless that is NULL.  If the plan
- * overlaps tensor parallelism, each collective runs beside its GEMM, whose time is in window_s. */
+/* Adds the collectives of a pass, only those with a true chosen[] unless that is NULL.  If the plan
+ * overlaps tensor parallelism, the i-th tensor-parallel collective runs beside a GEMM of
+ * window_s[i] seconds, which it slows down by a factor. */
 static void add_collectives(const struct pz_step_context *context, const struct pz_ops *ops,
                             const bool *chosen, const double *window_s, double slowdown,
                             struct pz_pass *pass) {
@@ -721,22 +700,17 @@ static void add_collectives(const struct pz_step_context *context, const struct 
   }
 }
 
-/* Returns the link that ring attention uses. */
+/* Returns whether ring attention uses the links within a node or those between nodes. */
 static enum pz_wire ring_wire(const struct pz_step_context *context) {
-  bool leaves_node = pz_network_crosses_levels(context->network, context_group(context));
-  return leaves_node ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
+  struct pz_group group = {pz_plan_cp(context->plan), context->plan->tp};
+  return pz_network_crosses_levels(context->network, group) ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
 }
 
-/* Returns how often data goes round the ring: the backward pass sends keys, values and
- * gradients. */
-static double ring_rounds(const struct pz_ops *ops) {
-  return ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
-}
-
-/* Returns the bytes that each device sends round the ring, and the number of turns of a round. */
+/* Returns the bytes that each device sends round the ring of ring attention in a pass.  Sets *turns
+ * to the number of other devices whose keys and values a device reads; with a sliding window, it
+ * may be a fraction.  The backward pass sends keys and values, and then their gradients. */
 static double ring_bytes(const struct pz_ops *ops, double *turns) {
-  double own_bytes = 0,
-         reached_bytes = 0; /* keys and values of this device, and of all devices it reads */
+  double own_bytes = 0, reached_bytes = 0; /* of this device, and of all devices that it reads */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (!is_ring_collective(op) || op->kind != PZ_OP_ALL_GATHER) continue;
@@ -744,77 +718,52 @@ static double ring_bytes(const struct pz_ops *ops, double *turns) {
     reached_bytes += (double)op->bytes_written;
   }
   *turns = own_bytes > 0 ? pz_fmax(0, reached_bytes / own_bytes - 1) : 0;
-  return *turns > 0 ? ring_rounds(ops) * *turns * own_bytes : 0;
+  double rounds = ops->n && ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
+  return rounds * *turns * own_bytes;
 }
 
-/* Adds ring attention: keys and values of the other devices go round a ring beside the attention
- * kernels, one turn for each device.  Each turn launches a kernel of its own. */
+/* Adds the time of ring attention to a pass: keys and values of the other devices go round a ring
+ * beside the attention kernels.  Each turn of the ring launches a kernel of its own. */
 static void add_ring(const struct pz_step_context *context, const struct pz_ops *ops,
                      struct pz_pass *pass) {
   double turns, bytes = ring_bytes(ops, &turns);
   if (!(turns > 0)) return;
-  double messages = ceil(turns);
-  struct pz_group group = context_group(context);
+  double messages = ceil(turns), rounds = ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
+  /* neighbours of the ring are as far apart as tensor-parallel groups are wide */
+  struct pz_group group = {pz_plan_cp(context->plan), context->plan->tp};
   double wire_s = bytes / pz_network_neighbour_rate(context->constants, context->network, group);
   pass->launched_ops += messages;
   if (context->network->instant) return;
-  pass->ring_s += wire_s + ring_rounds(ops) * messages *
-                               pz_network_message_s(context->constants, context->network, group);
+  double message_s = pz_network_message_s(context->constants, context->network, group);
+  pass->ring_s += wire_s + rounds * messages * message_s;
   pass->busy_s[ring_wire(context)] += wire_s;
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Adds a part of a pass to another, without has_scan, contended links and times that only whole
- * passes have. */
-static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double part) {
-  sum->gemm_s += part * pass->gemm_s;
-  sum->contended_s += part * pass->contended_s;
-  sum->ring_s += part * pass->ring_s;
-  sum->hidden_s += part * pass->hidden_s;
-  for (int wire = 0; wire < PZ_WIRES; wire++) sum->busy_s[wire] += part * pass->busy_s[wire];
-  sum->weight_gradient_s += part * pass->weight_gradient_s;
-  sum->attention_s += part * pass->attention_s;
-  sum->elementwise_s += part * pass->elementwise_s;
-  sum->collective_s += part * pass->collective_s;
-  sum->expert_s += part * pass->expert_s;
-  sum->launched_ops += part * pass->launched_ops;
-  sum->native_launch_s += part * pass->native_launch_s;
-  sum->host_waits += part * pass->host_waits;
-  sum->early_ops += part * pass->early_ops;
-  sum->early_kernels_s += part * pass->early_kernels_s;
+/* Adds the times of a pass, multiplied by a factor, to a sum.  Leaves out has_scan and last_gemm_s,
+ * which describe one pass. */
+static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double factor) {
+  sum->gemm_s += factor * pass->gemm_s;
+  sum->contended_s += factor * pass->contended_s;
+  sum->ring_s += factor * pass->ring_s;
+  sum->hidden_s += factor * pass->hidden_s;
+  for (int wire = 0; wire < PZ_WIRES; wire++) sum->busy_s[wire] += factor * pass->busy_s[wire];
+  sum->weight_gradient_s += factor * pass->weight_gradient_s;
+  sum->attention_s += factor * pass->attention_s;
+  sum->elementwise_s += factor * pass->elementwise_s;
+  sum->collective_s += factor * pass->collective_s;
+  sum->expert_s += factor * pass->expert_s;
+  sum->launched_ops += factor * pass->launched_ops;
+  sum->native_launch_s += factor * pass->native_launch_s;
+  sum->host_waits += factor * pass->host_waits;
+  sum->early_ops += factor * pass->early_ops;
+  sum->early_kernels_s += factor * pass->early_kernels_s;
 }
 
-/* Adds the recomputation of PyTorch's checkpointing to the backward pass.  Alternate recomputation
- * saves the result of every second GEMM and of attention, but none of element-wise operators. */
-static void recompute_forward(const struct pz_step_context *context, struct pz_layer_step *step) {
-  struct pz_pass whole = step->forward;
-  struct pz_pass half = {.gemm_s = whole.gemm_s / 2,
-                         .elementwise_s = whole.elementwise_s,
-                         .launched_ops = whole.launched_ops};
-  double slowdown = pass_slowdown(&whole);
-  half.contended_s = slowdown * pz_kernels_s(&half);
-  if (pz_plan_framework(context->plan)->stops_early) {
-    whole.gemm_s -= whole.last_gemm_s;
-    whole.contended_s -= slowdown * whole.last_gemm_s;
-  }
-  switch (context->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL:
-  case PZ_RECOMPUTATION_HALF: add_pass(&step->backward, &whole, 1); break;
-  case PZ_RECOMPUTATION_ALTERNATE: add_pass(&step->backward, &half, 1); break;
-  case PZ_RECOMPUTATION_SELECTIVE:
-    if (whole.has_scan) break; /* there are no attention scores to recompute */
-    add_attention(context, whole.attention_s, &step->backward);
-    step->backward.ring_s += whole.ring_s;
-    step->backward.busy_s[ring_wire(context)] += whole.ring_s;
-    step->backward.launched_ops += 4;
-    break;
-  default: break;
-  }
-}
-
-/* Adds the forward operators marked in `chosen`, with their collectives, to the backward pass.
- * Recomputed attention repeats the ring. */
+/* Adds the forward operators with a true chosen[] to the backward pass, with their collectives: the
+ * i-th runs beside a GEMM of window_s[i] seconds, which it slows down by a factor.  Recomputed
+ * attention repeats the ring. */
 static void recompute_ops(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_layer *layer, const bool *chosen, const double *window_s,
                           double slowdown, struct pz_pass *backward) {
@@ -835,7 +784,10 @@ static void recompute_ops(struct pz_call *call, const struct pz_step_context *co
   add_pass(backward, &recomputed, 1);
 }
 
-/* Adds the plan's recomputation of the layer to its backward pass. */
+/* Adds the plan's recomputation of the layer to its backward pass: what a compiler or a saving
+ * policy leaves to recompute, the modules that the plan names, or a part of the forward pass as in
+ * PyTorch's activation checkpointing.  Alternate recomputation saves the results of every second
+ * GEMM and of attention, but none of element-wise operators. */
 static void add_recomputation(struct pz_call *call, const struct pz_step_context *context,
                               const struct pz_layer *layer, const struct pz_layer_kernels *kernels,
                               struct pz_layer_step *step) {
@@ -846,27 +798,53 @@ static void add_recomputation(struct pz_call *call, const struct pz_step_context
     const bool *needed = pz_recompute_ops(call, layer, context->plan->saved);
     recompute_ops(call, context, layer, needed, kernels->window_s[PZ_FORWARD],
                   pass_slowdown(&kernels->forward), &step->backward);
-  } else if (modules) {
+    return;
+  }
+  if (modules) {
     bool *chosen = pz_alloc(call, ops->n, sizeof *chosen);
     for (uint32_t i = 0; i < ops->n; i++) chosen[i] = pz_in_modules(layer, &ops->op[i], modules);
     recompute_ops(call, context, layer, chosen, NO_WINDOWS, 1, &step->backward);
-  } else {
-    recompute_forward(context, step);
+    return;
+  }
+  struct pz_pass whole = step->forward, *backward = &step->backward;
+  struct pz_pass half = {.gemm_s = whole.gemm_s / 2,
+                         .elementwise_s = whole.elementwise_s,
+                         .launched_ops = whole.launched_ops};
+  double slowdown = pass_slowdown(&whole);
+  half.contended_s = slowdown * pz_kernels_s(&half);
+  if (pz_plan_framework(context->plan)->stops_early) { /* before the last GEMM */
+    whole.gemm_s -= whole.last_gemm_s;
+    whole.contended_s -= slowdown * whole.last_gemm_s;
+  }
+  switch (context->plan->recompute) {
+  case PZ_RECOMPUTATION_FULL:
+  case PZ_RECOMPUTATION_HALF: add_pass(backward, &whole, 1); break;
+  case PZ_RECOMPUTATION_ALTERNATE: add_pass(backward, &half, 1); break;
+  case PZ_RECOMPUTATION_SELECTIVE:
+    if (whole.has_scan) break; /* there are no attention scores to recompute */
+    backward->attention_s += whole.attention_s;
+    backward->contended_s +=
+        whole.attention_s * pz_beside_attention(context->constants, context->collective_cores);
+    backward->ring_s += whole.ring_s;
+    backward->busy_s[ring_wire(context)] += whole.ring_s;
+    backward->launched_ops += 4;
+    break;
+  default: break;
   }
 }
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-/* Returns the host time to launch `launched_ops` operators from Python, and native code of
- * native_s.  Processes of a tensor-parallel group that spans both processors of a server wait
- * for each other at every collective (lockstep). */
+/* Returns the host seconds to launch `launched_ops` operators from Python, and kernels of experts
+ * from native code, which takes native_s.  Processes of a tensor-parallel group that spans both
+ * processors of a server wait for each other at every collective (constants->lockstep). */
 static double host_s(const struct pz_step_context *context, double launched_ops, double native_s) {
   const struct pz_constants *constants = context->constants;
   const struct pz_chip *chip = &context->cost->chip;
   int64_t tp = context->plan->tp;
   if (context->plan->execution >= PZ_EXECUTION_GRAPH) return 0;
   int64_t node_devices = context->network->n_levels ? context->network->level[0].devices : 1;
-  bool is_server = node_devices <= PZ_SERVER_DEVICES; /* more are a domain of many hosts */
+  bool is_server = node_devices <= PZ_SERVER_DEVICES; /* larger domains have many hosts */
   bool spans_both = is_server && 2 * tp > node_devices && tp > 1 && !context->network->instant;
   double host_factor = chip->calibration.host_launch * (spans_both ? constants->lockstep : 1) *
                        pz_corrected(chip->correction.launches);
@@ -876,29 +854,35 @@ static double host_s(const struct pz_step_context *context, double launched_ops,
   return (ops_s + native_s) * host_factor * expert_factor;
 }
 
-/* Returns whether the experts' all-to-all runs beside another microbatch: if the plan overlaps it,
- * and always in DualPipe (DeepSeek-V3, arXiv 2412.19437).  Scheduled passes do not need this. */
-static bool overlaps_experts(const struct pz_step_context *context) {
+/* Returns the seconds of a pass with collectives and launches.  Reduces the collectives of the pass
+ * to their exposed times, and adds what is hidden and the waits for the host to `step`.
+ *
+ * Attention hides the ring of context parallelism; the kernels of another microbatch hide the
+ * experts' all-to-all if the plan overlaps it, and always in DualPipe (DeepSeek-V3, arXiv
+ * 2412.19437), but not in scheduled passes.  If the framework reserves cores for the all-to-all,
+ * all kernels run on fewer cores, but lose at most its time.  A pass takes at least the busy time
+ * of its links.
+ *
+ * The host launches ahead of the device: a pass takes (device^n + host^n)^(1/n).  If the host waits
+ * for the device in every layer, it launches the late operators of this layer and the early ones of
+ * the next between two waits.  A layer then takes the longest of its launches, its kernels, and
+ * late launches followed by early kernels (bench/h200/waits.csv), unless the device runs kernels of
+ * another microbatch meanwhile. */
+static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
+                          struct pz_layer_step *step) {
+  const struct pz_constants *constants = context->constants;
   const struct pz_plan *plan = context->plan;
-  enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
-  bool is_dualpipe = order == PZ_PIPELINE_DUALPIPE || order == PZ_PIPELINE_DUALPIPE_V;
-  if (context->scheduled) return false;
-  return is_dualpipe || (plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1);
-}
-
-/* Returns the device time of a pass, and reduces its collectives to the exposed part.  Attention
- * hides the ring of context parallelism; the kernels of another microbatch hide the experts'
- * all-to-all.  If the framework reserves cores for the all-to-all, all kernels run on fewer
- * cores, but lose at most its time.  A pass takes at least the busy time of its links. */
-static double device_s(const struct pz_step_context *context, struct pz_pass *pass,
-                       struct pz_layer_step *step) {
+  bool is_dualpipe =
+      plan->pipeline == PZ_PIPELINE_DUALPIPE || plan->pipeline == PZ_PIPELINE_DUALPIPE_V;
+  bool asks_overlap = plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1;
+  bool overlaps_experts = !context->scheduled && (is_dualpipe || asks_overlap);
   step->hidden_s += pass->hidden_s;
   pass->collective_s +=
       expose(pass->ring_s, pass->attention_s,
-             pz_beside_attention(context->constants, context->collective_cores), &step->hidden_s);
-  if (overlaps_experts(context) && pass->expert_s > 0) {
+             pz_beside_attention(constants, context->collective_cores), &step->hidden_s);
+  if (overlaps_experts && pass->expert_s > 0) {
     double slowdown = pass_slowdown(pass);
-    if (pz_plan_framework(context->plan)->reserves_cores) {
+    if (pz_plan_framework(plan)->reserves_cores) {
       double factor = pz_fmin(slowdown, 1 + pass->expert_s / pz_kernels_s(pass));
       pass->gemm_s *= factor;
       pass->weight_gradient_s *= factor;
@@ -908,41 +892,29 @@ static double device_s(const struct pz_step_context *context, struct pz_pass *pa
     }
     pass->expert_s = expose(pass->expert_s, pz_kernels_s(pass), slowdown, &step->expert_hidden_s);
   }
-  double total_s = pz_kernels_s(pass) + pass->collective_s + pass->expert_s;
+  double device_s = pz_kernels_s(pass) + pass->collective_s + pass->expert_s;
   double busy_s = pz_fmax(pass->busy_s[PZ_WIRE_INNER], pass->busy_s[PZ_WIRE_OUTER]);
-  double link_excess_s = pz_fmax(0, busy_s - total_s);
+  double link_excess_s = pz_fmax(0, busy_s - device_s);
   pass->collective_s += link_excess_s;
   step->hidden_s = pz_fmax(0, step->hidden_s - link_excess_s);
-  return total_s + link_excess_s;
-}
+  device_s += link_excess_s;
 
-/* Returns the seconds of a pass with the host's launches, which run ahead of the device: (device^n
- * + host^n)^(1/n).
- *
- * If the host waits for the device in every layer, it launches the late operators of this layer and
- * the early ones of the next between two waits.  A layer then takes the longest of its launches,
- * its kernels, and late launches followed by early kernels (bench/h200/waits.csv), unless the
- * device runs kernels of another microbatch meanwhile. */
-static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
-                          struct pz_layer_step *step) {
-  const struct pz_constants *constants = context->constants;
-  double device = device_s(context, pass, step);
-  double host = host_s(context, pass->launched_ops, pass->native_launch_s);
-  if (!(host > 0)) return device;
-  double s =
-      pow(pow(device, constants->smooth) + pow(host, constants->smooth), 1 / constants->smooth);
-  if (pass->host_waits > 0 && !overlaps_experts(context)) {
+  double launches_s = host_s(context, pass->launched_ops, pass->native_launch_s);
+  if (!(launches_s > 0)) return device_s;
+  double n = constants->smooth;
+  double s = pow(pow(device_s, n) + pow(launches_s, n), 1 / n);
+  if (pass->host_waits > 0 && !overlaps_experts) {
     double late_s = host_s(context, pass->launched_ops - pass->early_ops, pass->native_launch_s);
     s = pz_fmax(s, late_s + pass->early_kernels_s);
   }
   s += pass->host_waits * constants->wait_s;
-  step->launch_s += pz_fmax(0, s - device); /* rounding may make s less than its larger part */
+  step->launch_s += pz_fmax(0, s - device_s); /* rounding may make s less than its larger part */
   return s;
 }
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-/* The arguments of a schedule that differ between the passes of a step model. */
+/* Everything on which the schedule of a pass depends, for a chip, network and set of kernels. */
 struct pass_key {
   const struct pz_layer *layer;
   int64_t devices;
@@ -951,6 +923,7 @@ struct pass_key {
   double accumulation_s; /* seconds of gradient accumulation */
 };
 
+/* A pass and its schedule, or only its lower bound if key.solver_steps is 0. */
 struct solved_pass {
   struct pass_key key;
   struct pz_pass_schedule schedule;
@@ -981,31 +954,10 @@ static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
          a->accumulation_s == b->accumulation_s && a->solver_steps == b->solver_steps;
 }
 
-/* Distributes gradient accumulation over the GEMMs of weight gradients, which add to the sums
- * when they write their results.  Without such a GEMM (embeddings), the last operator does it. */
-static void accumulate_in_gemms(const struct pz_step_context *context, const struct pz_ops *ops,
-                                double accumulation_s, const struct pz_pass_power *power,
-                                struct pz_op_run *runs) {
-  double total_bytes = 0;
-  uint32_t last_run = PZ_NONE;
-  for (uint32_t i = 0; i < ops->n; i++) {
-    total_bytes += runs[i].weight_gradient ? (double)ops->op[i].bytes_written : 0;
-    if (runs[i].kind != PZ_RUN_NONE) last_run = i;
-  }
-  for (uint32_t i = 0; i < ops->n; i++) {
-    double share = 0;
-    if (!(total_bytes > 0))
-      share = i == last_run;
-    else if (runs[i].weight_gradient)
-      share = (double)ops->op[i].bytes_written / total_bytes;
-    if (!(share > 0)) continue;
-    pz_run_add_bytes(power, &context->cost->chip, accumulation_s * share, &runs[i]);
-    if (power->room_watts > 0) pz_run_levels(power, false, &runs[i]);
-  }
-}
-
-/* Returns copies of a pass's runs, completed with its collectives and gradient accumulation.
- * Fills in the power levels of the originals, which are the same for all plans. */
+/* Returns copies of the runs of a pass with its collectives and the memory traffic of gradient
+ * accumulation added.  GEMMs of weight gradients add to the gradient sums when they write their
+ * results; without such a GEMM (embeddings), the last operator does.  Fills in the power levels of
+ * the originals, which are the same for all plans. */
 static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_step_context *context,
                                        const struct pz_ops *ops, struct pz_op_run *runs,
                                        double accumulation_s) {
@@ -1014,7 +966,20 @@ static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_ste
     if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight_gradient && accumulation_s > 0))
       pz_run_levels(&power, false, &runs[i]);
   struct pz_op_run *completed = pz_copy(call, runs, ops->n, sizeof *completed);
-  if (accumulation_s > 0) accumulate_in_gemms(context, ops, accumulation_s, &power, completed);
+  double result_bytes = 0; /* of all GEMMs of weight gradients */
+  uint32_t last_run = PZ_NONE;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    result_bytes += runs[i].weight_gradient ? (double)ops->op[i].bytes_written : 0;
+    if (runs[i].kind != PZ_RUN_NONE) last_run = i;
+  }
+  for (uint32_t i = 0; i < ops->n && accumulation_s > 0; i++) {
+    double share = i == last_run;
+    if (result_bytes > 0)
+      share = runs[i].weight_gradient ? (double)ops->op[i].bytes_written / result_bytes : 0;
+    if (!(share > 0)) continue;
+    pz_run_add_bytes(&power, &context->cost->chip, accumulation_s * share, &completed[i]);
+    if (power.room_watts > 0) pz_run_levels(&power, false, &completed[i]);
+  }
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (!is_timed_collective(op)) continue;
@@ -1059,7 +1024,7 @@ static const bool *recomputed_ops(struct pz_call *call, const struct pz_step_con
   return chosen;
 }
 
-/* Sets the time and the energy of ring attention in a part of a pass. */
+/* Sets the seconds and the joules of ring attention among the operators in `part`. */
 static void set_ring(const struct pz_step_context *context, struct pz_pass_part *part) {
   struct pz_pass ring = {.ring_s = 0};
   double turns;
@@ -1069,13 +1034,14 @@ static void set_ring(const struct pz_step_context *context, struct pz_pass_part 
   part->ring_j = ring_bytes(part->ops, &turns) * pz_tech_at(context->cost->chip.tech)->link_j;
 }
 
-/* Returns the seconds of gradient accumulation of a layer. */
+/* Returns the seconds in which a layer's gradients are added to the sums in a microbatch. */
 static double accumulation_s(const struct pz_step_context *context, const struct pz_layer *layer) {
   struct pz_pass pass = {.launched_ops = 0};
   add_accumulation(context, layer, 0, &pass);
   return pass.elementwise_s;
 }
 
+/* A recomputed backward pass begins with the forward operators that it runs again. */
 struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *context,
                                       const struct pz_layer *layer,
                                       const struct pz_layer_kernels *kernels,
@@ -1084,20 +1050,19 @@ struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step
   bool backward = direction == PZ_BACKWARD;
   double sum_s = backward ? accumulation_s(context, layer) : 0;
   struct pz_pass_question question = {.cost = context->cost, .chains = context->chains};
-  question.pass = (struct pz_pass_part){
-      .ops = ops, .runs = complete_runs(call, context, ops, kernels->runs[direction], sum_s)};
+  question.pass.ops = ops;
+  question.pass.runs = complete_runs(call, context, ops, kernels->runs[direction], sum_s);
   set_ring(context, &question.pass);
   if (!recomputed || !backward) return question;
-  question.again = (struct pz_pass_part){
-      .ops = forward,
-      .runs = complete_runs(call, context, forward, kernels->runs[PZ_FORWARD], 0),
-      .which = recomputed_ops(call, context, layer)};
+  question.again.ops = forward;
+  question.again.runs = complete_runs(call, context, forward, kernels->runs[PZ_FORWARD], 0);
+  question.again.which = recomputed_ops(call, context, layer);
   set_ring(context, &question.again);
   return question;
 }
 
-/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0, from
- * the passes solved before if possible. */
+/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0.  Reuses
+ * passes that were solved before. */
 static struct pz_pass_schedule schedule_pass(struct pz_call *call,
                                              const struct pz_step_context *context,
                                              const struct pz_layer *layer,
@@ -1132,8 +1097,8 @@ static struct pz_pass_schedule schedule_pass(struct pz_call *call,
   return pass.schedule;
 }
 
-/* Moves seconds from the term *from to the term *to, at most *reduction_s, which is reduced by
- * them. */
+/* Moves at most *reduction_s seconds from the term *from to the term *to, and subtracts them from
+ * *reduction_s. */
 static void move_reduction(double *from, double *reduction_s, double *to) {
   double moved_s = pz_fmin(*from, *reduction_s);
   *from -= moved_s;
@@ -1173,6 +1138,7 @@ static void schedule_layer(struct pz_call *call, const struct pz_step_context *c
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
+/* Times one chain (the microbatch or its half) and multiplies by the number of chains. */
 struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed) {
@@ -1184,8 +1150,7 @@ struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_co
   }
   add_accumulation(context, layer, kernels->trained_tensors, &chain.backward);
   if (recomputed) add_recomputation(call, context, layer, kernels, &chain);
-  add_shard_copies(context, layer, &chain);
-  add_autocasts(context, layer, &chain);
+  add_weight_copies(context, layer, &chain);
   chain.forward_s = finish_pass(context, &chain.forward, &chain);
   chain.backward_s = finish_pass(context, &chain.backward, &chain);
   struct pz_layer_step step = {.forward_s = 0};

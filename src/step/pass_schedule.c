@@ -8,8 +8,6 @@
 #include "step/pass_schedule.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -45,7 +43,8 @@ struct graph {
   struct pz_vec nodes, edges; /* struct node; struct pz_edge, from lower to higher nodes */
 };
 
-/* The operators of one chain and part of the pass, and the tasks that they have become. */
+/* The recomputed operators or those of the pass itself, for one of the chains (the whole microbatch
+ * or one of its halves), and the tasks that they have become. */
 struct chain {
   const struct pz_pass_part *part;
   int number; /* index of the chain */
@@ -56,11 +55,6 @@ struct chain {
   uint32_t n_sources;
 };
 
-/* Returns node i of the graph. */
-static const struct node *node_at(const struct graph *graph, uint32_t i) {
-  return pz_vec_at(&graph->nodes, struct node, i);
-}
-
 /* Appends a task and returns its index. */
 static uint32_t add_node(struct graph *graph, const struct chain *chain, enum node_kind kind,
                          const struct pz_op *op, const struct pz_op_run *run, double s,
@@ -70,18 +64,15 @@ static uint32_t add_node(struct graph *graph, const struct chain *chain, enum no
   return graph->nodes.n - 1;
 }
 
-/* Adds an edge, unless there is no task before or it is the same one. */
+/* Makes the task `after` wait for the task `before`, unless `before` is PZ_NONE or the same
+ * task. */
 static void add_edge(struct graph *graph, uint32_t before, uint32_t after) {
   if (before == PZ_NONE || before == after) return;
   pz_append(graph->call, &graph->edges, &(struct pz_edge){before, after});
 }
 
-/* Returns whether operator i belongs to the part of the pass. */
-static bool is_chosen(const struct pz_pass_part *part, uint32_t i) {
-  return !part->which || part->which[i];
-}
-
-/* Adds edges to a node from all tasks that operator i waits for. */
+/* Makes a node wait for all tasks that operator i waits for: the last tasks of its predecessors, or
+ * the sources of the chain if it has none. */
 static void add_predecessors(struct graph *graph, const struct chain *chain, uint32_t i,
                              uint32_t node) {
   const struct pz_op *op = &chain->part->ops->op[i];
@@ -120,7 +111,8 @@ static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = collective + 1; i < ops->n; i++)
     for (uint32_t k = 0; k < ops->op[i].n_pred; k++) {
-      if (ops->op[i].pred[k] != collective || !is_chosen(chain->part, i)) continue;
+      bool is_run = !chain->part->which || chain->part->which[i];
+      if (ops->op[i].pred[k] != collective || !is_run) continue;
       if (chain->part->runs[i].kind != PZ_RUN_GEMM) return PZ_NONE;
       for (uint32_t earlier = 0; earlier < collective; earlier++)
         if (chain->reader[earlier] == i) return PZ_NONE;
@@ -182,12 +174,12 @@ static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   chain->last_task[i] = joined;
 }
 
-/* Adds the tasks of a part of the pass. */
+/* Adds the tasks of a chain's operators. */
 static void add_part(struct graph *graph, struct chain *chain) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = 0; i < ops->n; i++) {
     chain->last_task[i] = chain->reader[i] = PZ_NONE;
-    if (!is_chosen(chain->part, i)) continue;
+    if (chain->part->which && !chain->part->which[i]) continue;
     switch (chain->part->runs[i].kind) {
     case PZ_RUN_NONE: chain->last_task[i] = ready_node(graph, chain, i); break;
     case PZ_RUN_LINK: add_link(graph, chain, i); break;
@@ -196,19 +188,8 @@ static void add_part(struct graph *graph, struct chain *chain) {
   }
 }
 
-/* Lists the nodes from `first` on that no other node waits for.  Returns their number. */
-static uint32_t list_sinks(const struct graph *graph, uint32_t first, uint32_t *sinks) {
-  uint32_t n = 0;
-  for (uint32_t i = first; i < graph->nodes.n; i++) {
-    bool is_sink = true;
-    for (uint32_t e = 0; e < graph->edges.n && is_sink; e++)
-      is_sink = pz_vec_at(&graph->edges, struct pz_edge, e)->before != i;
-    if (is_sink) sinks[n++] = i;
-  }
-  return n;
-}
-
-/* Makes the tasks of a pass, which waits for all recomputed operators. */
+/* Makes the tasks of a pass.  Within a chain, the pass waits for the last recomputed operators: the
+ * sinks of the graph, after which no other task runs. */
 static struct graph make_graph(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_ops *again = question->again.ops;
   uint32_t n = question->pass.ops->n + (again ? again->n : 0);
@@ -223,7 +204,12 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
     if (again) {
       struct chain chain = {&question->again, i, true, last_task, reader, NULL, 0};
       add_part(&graph, &chain);
-      n_sinks = list_sinks(&graph, first, sinks);
+      for (uint32_t node = first; node < graph.nodes.n; node++) {
+        bool is_sink = true;
+        for (uint32_t e = 0; e < graph.edges.n && is_sink; e++)
+          is_sink = pz_vec_at(&graph.edges, struct pz_edge, e)->before != node;
+        if (is_sink) sinks[n_sinks++] = node;
+      }
     }
     struct chain chain = {&question->pass, i, false, last_task, reader, sinks, n_sinks};
     add_part(&graph, &chain);
@@ -233,11 +219,12 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
 
 /* ---- power ---------------------------------------------------------------------------------- */
 
-/* Returns the energy of HBM at its full rate for a time. */
+/* Returns the joules that HBM uses at its full rate for s seconds. */
 static double hbm_j(const struct pz_chip *chip, double s) {
   return s * pz_chip_hbm_bytes_per_s(chip) * pz_tech_at(chip->tech)->hbm_j;
 }
 
+/* Only chips that are known by their data sheet have a power law. */
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   struct pz_pass_power power = {.idle_watts = 0};
   if (!chip->cold) return power;
@@ -248,8 +235,8 @@ struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   return power;
 }
 
-/* Computes the time and the dynamic energy of a run with a share of the power budget.  `work` is
- * the work of one call. */
+/* Computes the seconds and the dynamic joules of all calls of a run, each with this work, with a
+ * share of the power budget. */
 static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
                            const struct pz_work *work, double share, double *s, double *joules) {
   struct pz_power_law law = power->law;
@@ -315,21 +302,7 @@ static bool uses_tensor_cores(const struct node *node) {
          node->run->kind == PZ_RUN_GEMM;
 }
 
-/* Sets the weighted loads of a run to their least values over all shares of the power budget. */
-static void set_mixed_loads(const struct pz_op_run *run, bool tensor, double room_watts,
-                            struct bounded_task *task) {
-  for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
-  for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
-    double power_s = run->level_j[i] / room_watts;
-    for (int k = 0; k < MIXES; k++) {
-      double weight = tensor_weights[k];
-      double load = (tensor ? weight * run->level_s[i] : 0) + (1 - weight) * power_s;
-      task->load[FIRST_MIX + k] = pz_fmin(task->load[FIRST_MIX + k], load);
-    }
-  }
-}
-
-/* Adds energy to the weighted loads of a task. */
+/* Adds the power for an energy of `joules` to the weighted loads of a task. */
 static void add_power_load(double joules, const struct pz_pass_power *power,
                            struct bounded_task *task) {
   for (int k = 0; k < MIXES && power->room_watts > 0; k++)
@@ -340,17 +313,28 @@ static void add_power_load(double joules, const struct pz_pass_power *power,
 static void set_loads(const struct node *node, const struct pz_pass_power *power,
                       const struct pz_chip *chip, struct bounded_task *task) {
   const struct pz_op_run *run = node->run;
+  bool has_run = node->kind == RUN || node->kind == JOINT;
+  bool is_tensor = has_run && uses_tensor_cores(node);
   task->s = node->s;
   switch (node->kind) {
   case JOINT:
   case RUN:
-    if (uses_tensor_cores(node)) task->load[TENSOR] = node->s;
+    if (is_tensor) task->load[TENSOR] = node->s;
     task->load[VECTOR] = run->kind == PZ_RUN_ATTENTION ? node->s : run->calls * run->work.lane_s;
     task->load[HBM] = run->calls * run->work.hbm_s + run->merge_s;
     task->load[GLOBAL_BUFFER] = run->calls * run->work.glb_s;
     if (node->kind == JOINT) task->load[WIRE] = node->s;
-    if (power->room_watts > 0)
-      set_mixed_loads(run, uses_tensor_cores(node), power->room_watts, task);
+    if (!(power->room_watts > 0)) break;
+    /* weighted loads: the least over all shares of the power budget */
+    for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
+    for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
+      double power_s = run->level_j[i] / power->room_watts;
+      for (int k = 0; k < MIXES; k++) {
+        double tensor_s = is_tensor ? tensor_weights[k] * run->level_s[i] : 0;
+        double load_s = tensor_s + (1 - tensor_weights[k]) * power_s;
+        task->load[FIRST_MIX + k] = pz_fmin(task->load[FIRST_MIX + k], load_s);
+      }
+    }
     break;
   case CAST:
     task->load[HBM] = node->s;
@@ -362,8 +346,9 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
   add_power_load(node->link_j, power, task);
 }
 
-/* Returns the bound of a resource: the least head, the load and the least tail of a set of
- * tasks.  Weighted resources use the heads and tails of the tasks on the tensor cores. */
+/* Returns a lower bound of the makespan from the work of one resource: the least head of the tasks
+ * that use it, their loads, and their least tail.  Weighted resources use the heads and tails of
+ * the tasks on the tensor cores. */
 static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int resource) {
   double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
   bool is_mixed = resource >= FIRST_MIX && resource != LOADS - 1;
@@ -386,7 +371,8 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
   struct bounded_task *tasks = pz_alloc(call, n, sizeof *tasks);
   const struct pz_edge *edges = graph.edges.items;
   double bound_s = 0;
-  for (uint32_t i = 0; i < n; i++) set_loads(node_at(&graph, i), &power, chip, &tasks[i]);
+  for (uint32_t i = 0; i < n; i++)
+    set_loads(pz_vec_at(&graph.nodes, struct node, i), &power, chip, &tasks[i]);
   /* edges are sorted by their ends: all edges to a node come before those from it */
   for (uint32_t e = 0; e < graph.edges.n; e++) {
     const struct bounded_task *before = &tasks[edges[e].before];
@@ -406,9 +392,9 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
+/* What the modes of a pass's tasks depend on. */
 struct problem_builder {
   struct pz_call *call;
-  const struct graph *graph;
   const struct pz_chip *chip;
   struct pz_pass_power power;
   double serial_s; /* time of all tasks in series, which no mode has to exceed */
@@ -508,42 +494,32 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
   pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
 
-/* Returns the name of a task in reports: "again cast mlp_up (2)" is a recomputed cast of the
- * second half. */
-static const char *task_name(const struct problem_builder *builder, const struct node *node) {
-  char text[160];
-  const char *kind = "", *half = "";
-  if (node->kind == CAST) kind = "cast ";
-  if (node->kind == LINK && !node->run) kind = "ring ";
-  if (builder->graph->question->chains > 1) half = node->chain ? " (2)" : " (1)";
-  snprintf(text, sizeof text, "%s%s%s%s", node->again ? "again " : "", kind, node->op->name, half);
-  return pz_copy_text(builder->call, text);
-}
-
-/* Returns the class under which a task is reported. */
-static enum pz_op_class task_class(const struct node *node) {
-  switch (node->kind) {
-  case MILESTONE: return PZ_CLASS_NONE;
-  case LINK: return PZ_CLASS_COLLECTIVE;
-  case CAST: return PZ_CLASS_VECTOR;
-  default: return node->op->op_class;
-  }
-}
-
+/* In reports, a task has its own name: "again cast mlp_up (2)" is a recomputed cast of the second
+ * half of a microbatch. */
 struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *question,
                                   bool named) {
   const struct pz_chip *chip = &question->cost->chip;
   struct graph graph = make_graph(call, question);
+  const struct node *nodes = graph.nodes.items;
   uint32_t n = graph.nodes.n, per_chain = n / (uint32_t)question->chains;
   struct pz_task *tasks = pz_alloc(call, n, sizeof *tasks);
-  struct problem_builder builder = {
-      .call = call, .graph = &graph, .chip = chip, .power = pz_pass_power_of(chip)};
-  for (uint32_t i = 0; i < n; i++) builder.serial_s += node_at(&graph, i)->s;
+  struct problem_builder builder = {.call = call, .chip = chip, .power = pz_pass_power_of(chip)};
+  for (uint32_t i = 0; i < n; i++) builder.serial_s += nodes[i].s;
   builder.serial_s *= 1 + 1e-9;
   for (uint32_t i = 0; i < n; i++) {
-    const struct node *node = node_at(&graph, i);
-    tasks[i] = (struct pz_task){.name = node->op->name, .id = i, .op_class = task_class(node)};
-    if (named) tasks[i].name = task_name(&builder, node);
+    const struct node *node = &nodes[i];
+    tasks[i] = (struct pz_task){.name = node->op->name, .id = i, .op_class = node->op->op_class};
+    if (node->kind == MILESTONE) tasks[i].op_class = PZ_CLASS_NONE;
+    if (node->kind == LINK) tasks[i].op_class = PZ_CLASS_COLLECTIVE;
+    if (node->kind == CAST) tasks[i].op_class = PZ_CLASS_VECTOR;
+    if (named) {
+      const char *kind = "", *half = "";
+      if (node->kind == CAST) kind = "cast ";
+      if (node->kind == LINK && !node->run) kind = "ring ";
+      if (question->chains > 1) half = node->chain ? " (2)" : " (1)";
+      tasks[i].name =
+          pz_format(call, "%s%s%s%s", node->again ? "again " : "", kind, node->op->name, half);
+    }
     if (node->chain > 0 && i >= per_chain) { /* both halves have the same tasks */
       tasks[i].modes = tasks[i - per_chain].modes;
       tasks[i].n_modes = tasks[i - per_chain].n_modes;

@@ -1,16 +1,17 @@
 /* Simulates a pipeline event by event, and bounds its time from below (pipeline.h).
  *
  * Every order is a fixed list of passes for each stage, so that the result does not depend on the
- * order in which the simulation visits the stages: run_stages() lets each stage run as many passes
- * as have their input, until all are done. 1F1B, GPipe and interleaved stages compute their next
- * pass; the orders that split backward passes list all of them first.  Both halves of DualPipe
- * mirror each other, so that only one of them is simulated. */
+ * order in which the simulation visits the stages: each stage runs as many passes as have their
+ * input, until all are done. 1F1B, GPipe and interleaved stages compute their next pass; the orders
+ * that split backward passes list all of them first.  Both halves of DualPipe mirror each other, so
+ * that only one of them is simulated. */
 #include "step/pipeline.h"
 
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
-/* The part of the pipeline that is simulated: the chunks of the model from input to output. */
+/* The stages and microbatches that are simulated, all or in DualPipe one half of them, with the
+ * chunks of the model from input to output. */
 struct line {
   const struct pz_pipeline *pipeline;
   uint32_t stages, chunks, microbatches; /* `chunks` counts those of all stages */
@@ -19,7 +20,7 @@ struct line {
   bool is_listed; /* each stage has a list of its passes */
 };
 
-/* Returns the line of a pipeline. */
+/* Returns the stages, chunks and microbatches of a pipeline that are simulated. */
 static struct line make_line(const struct pz_pipeline *pipeline) {
   bool halved = pipeline->order == PZ_PIPELINE_DUALPIPE, v = pz_is_v_pipeline(pipeline->order);
   uint32_t stages = halved ? pipeline->stages / 2 : pipeline->stages;
@@ -37,8 +38,8 @@ static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot)
   return line->is_v && slot ? line->chunks - 1 - stage : slot * line->stages + stage;
 }
 
-/* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on
- * one stage. */
+/* Returns the seconds to transfer a microbatch from a chunk to the next one, or its gradient back;
+ * at the turn of a V both are on one stage. */
 static double hop_s(const struct line *line, uint32_t chunk) {
   /* in the folded half of DualPipe, the chunks at the turn are on two devices */
   bool at_turn = line->is_v && chunk + 1 == line->stages && !line->is_half;
@@ -62,7 +63,7 @@ struct pass {
   bool with_next; /* a forward pass that runs together with the backward pass after it */
 };
 
-/* Returns the seconds of a pass of a chunk. */
+/* Returns the seconds of a pass of one microbatch through a chunk. */
 static double pass_s(const struct line *line, uint32_t chunk, enum pass_kind kind) {
   const struct pz_pipeline *pipeline = line->pipeline;
   double weights_s = pipeline->weight_s ? pipeline->weight_s[chunk] : 0;
@@ -81,28 +82,6 @@ static double pair_s(const struct line *line, uint32_t chunk) {
   return pz_fmax(pipeline->paired_s[chunk], pz_fmax(forward_s, backward_s));
 }
 
-/* Returns a forward or backward pass of a stage by its index in 1F1B and GPipe.  Interleaved
- * stages run a group of as many microbatches as stages through each chunk in turn. */
-static struct pass nth_pass(const struct pz_pipeline *pipeline, uint32_t index, bool backward) {
-  struct pass pass = {.microbatch = index, .kind = backward ? BACKWARD : FORWARD};
-  if (pipeline->chunks == 1) return pass;
-  uint32_t group = pipeline->stages * pipeline->chunks, index_in_group = index % group;
-  uint32_t slot = index_in_group / pipeline->stages;
-  pass.microbatch = index / group * pipeline->stages + index_in_group % pipeline->stages;
-  pass.slot = (uint16_t)(backward ? pipeline->chunks - 1 - slot : slot);
-  return pass;
-}
-
-/* Returns how many forward passes a stage runs before its first backward pass in 1F1B and GPipe. */
-static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stage) {
-  uint32_t n_passes = pipeline->microbatches * pipeline->chunks;
-  uint32_t later_stages = pipeline->stages - stage - 1, n_warm_up = later_stages;
-  if (pipeline->order == PZ_PIPELINE_GPIPE) return n_passes;
-  if (pipeline->chunks > 1)
-    n_warm_up = 2 * later_stages + (pipeline->chunks - 1) * pipeline->stages;
-  return n_warm_up < n_passes ? n_warm_up : n_passes;
-}
-
 /* ---- orders with split backward passes ------------------------------------------------------ */
 
 /* The slots of a stage in a V: the near chunk on the way to the turn, and the far one on the way
@@ -117,7 +96,7 @@ struct pass_list {
   uint32_t first_waiting; /* passes before this index have no weight gradients left to compute */
 };
 
-/* Appends a pass, unless the microbatch does not exist. */
+/* Appends a pass of the near or the far chunk, unless the microbatch does not exist. */
 static void append_pass(struct pass_list *list, enum pass_kind kind, bool far,
                         uint32_t microbatch) {
   if (microbatch >= list->microbatches) return;
@@ -133,7 +112,7 @@ static void append_next(struct pass_list *list, enum pass_kind kind, bool far) {
   (*next)++;
 }
 
-/* Appends the next backward pass of a slot in two parts. */
+/* Appends the next backward pass of a slot: gradients of inputs, then those of weights. */
 static void append_both_gradients(struct pass_list *list, bool far) {
   append_next(list, INPUTS, far);
   append_pass(list, WEIGHTS, far, list->backwards[far] - 1);
@@ -162,7 +141,8 @@ static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order orde
   }
 }
 
-/* Lists the passes of ZB-V.  `remaining` counts the stages from this one to the turn of the V. */
+/* Lists the passes of a stage in ZB-V.  `remaining` counts the stages from this one to the turn of
+ * the V. */
 static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t remaining = stages - stage;
   uint32_t n_passes = (uint32_t)pz_max(list->microbatches, 2 * (int64_t)stages - 1);
@@ -202,7 +182,7 @@ static void append_pair(struct pass_list *list, bool forward_far) {
   append_next(list, BACKWARD, !forward_far);
 }
 
-/* Appends the gradients of weights that have waited longest. */
+/* Appends the gradients of weights of the first backward pass that has none yet. */
 static void append_waiting_weights(struct pass_list *list) {
   while (list->passes[list->first_waiting].kind != INPUTS) list->first_waiting++;
   const struct pass *inputs = &list->passes[list->first_waiting];
@@ -210,8 +190,8 @@ static void append_waiting_weights(struct pass_list *list) {
   append_pass(list, WEIGHTS, inputs->slot, inputs->microbatch);
 }
 
-/* Lists the passes of DualPipe and DualPipeV.  `later` counts the stages between this one and the
- * turn of the V. */
+/* Lists the passes of a stage in DualPipe and DualPipeV.  later_stages are those between this one
+ * and the turn of the V. */
 static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t later_stages = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
   for (uint32_t i = 0; i < 2 * later_stages; i++) append_next(list, FORWARD, NEAR);
@@ -247,10 +227,10 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
 
 /* ---- the simulation ------------------------------------------------------------------------- */
 
-/* The progress of a stage. */
+/* The progress of a stage in the simulation. */
 struct stage {
   uint32_t done[BACKWARD + 1]; /* passes that have run, by kind */
-  struct pass *list;           /* all passes in their order, or NULL if nth_pass() computes them */
+  struct pass *list;           /* all passes in their order, or NULL if each is computed */
   uint32_t n, next;            /* length of the list, and index of the next pass */
   double free_s;               /* end of the last pass that was started */
 };
@@ -318,7 +298,12 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
 }
 
 /* Stores the next pass of a stage, or two that run together.  Returns their number, or 0 if the
- * stage is done.  After the warm-up of 1F1B, forward and backward passes alternate. */
+ * stage is done.
+ *
+ * GPipe runs all forward passes first.  In 1F1B, forward and backward passes alternate after a
+ * warm-up of one forward pass for each later stage.  Interleaved stages run a group of as many
+ * microbatches as stages through each chunk in turn, and warm up with 2 (p - k - 1) + (v - 1) p
+ * passes of stage k of p with v chunks. */
 static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
                             struct pass passes[2]) {
   const struct pz_pipeline *pipeline = simulation->line.pipeline;
@@ -330,12 +315,19 @@ static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
     passes[1] = state->list[state->next + 1];
     return 2;
   }
-  uint32_t n_forwards = pipeline->microbatches * pipeline->chunks;
-  uint32_t warm_up = warm_up_passes(pipeline, stage);
+  uint32_t stages = pipeline->stages, chunks = pipeline->chunks;
+  uint32_t n_forwards = pipeline->microbatches * chunks, warm_up = stages - stage - 1;
+  if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * stages;
+  if (pipeline->order == PZ_PIPELINE_GPIPE || warm_up > n_forwards) warm_up = n_forwards;
   uint32_t forwards = state->done[FORWARD], backwards = state->done[BACKWARD];
   if (backwards == n_forwards) return 0;
   bool backward = forwards == n_forwards || (forwards > warm_up && forwards - warm_up > backwards);
-  passes[0] = nth_pass(pipeline, backward ? backwards : forwards, backward);
+  uint32_t index = backward ? backwards : forwards, group = stages * chunks;
+  passes[0] = (struct pass){.microbatch = index, .kind = backward ? BACKWARD : FORWARD};
+  if (chunks == 1) return 1;
+  uint32_t slot = index % group / stages;
+  passes[0].microbatch = index / group * stages + index % group % stages;
+  passes[0].slot = (uint16_t)(backward ? chunks - 1 - slot : slot);
   return 1;
 }
 
@@ -359,24 +351,8 @@ static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   return true;
 }
 
-/* Runs all stages to their end.  Stages wait for each other only along the line, so that going
- * over them forward and backward always makes progress. */
-static void run_stages(struct pz_call *call, struct simulation *simulation, uint32_t n_events) {
-  uint32_t stages = simulation->line.stages;
-  while (simulation->n_events < n_events) {
-    uint32_t before = simulation->n_events;
-    for (uint32_t stage = 0; stage < stages; stage++)
-      while (advance_stage(simulation, stage)) {
-      }
-    for (uint32_t stage = stages; stage > 0; stage--)
-      while (advance_stage(simulation, stage - 1)) {
-      }
-    if (simulation->n_events == before)
-      pz_raise(call, PZ_INTERNAL, "a pipeline of %u stages waits for itself",
-               simulation->line.pipeline->stages);
-  }
-}
-
+/* Stages wait for each other only along the line, so that going over them forward and backward
+ * always makes progress. */
 struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events) {
@@ -410,7 +386,17 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
     n_events = n_passes * (line->is_half ? 2 : 1);
   }
   if (events) simulation.events = pz_alloc(events, n_events, sizeof *simulation.events);
-  run_stages(call, &simulation, n_events);
+  while (simulation.n_events < n_events) {
+    uint32_t before = simulation.n_events;
+    for (uint32_t stage = 0; stage < line->stages; stage++)
+      while (advance_stage(&simulation, stage)) {
+      }
+    for (uint32_t stage = line->stages; stage > 0; stage--)
+      while (advance_stage(&simulation, stage - 1)) {
+      }
+    if (simulation.n_events == before)
+      pz_raise(call, PZ_INTERNAL, "a pipeline of %u stages waits for itself", pipeline->stages);
+  }
   struct pz_pipeline_run run = {.events = simulation.events,
                                 .n_events = events ? simulation.n_events : 0};
   for (uint32_t stage = 0; stage < line->stages; stage++)
@@ -420,7 +406,7 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* Returns the time of all passes of a stage in a V, one after another. */
+/* Returns the seconds in which a stage of a V runs all its passes one after another. */
 static double busy_s(const struct line *line, uint32_t stage) {
   const struct pz_pipeline *pipeline = line->pipeline;
   const double *forward_s = pipeline->forward_s, *backward_s = pipeline->backward_s;
@@ -434,20 +420,9 @@ static double busy_s(const struct line *line, uint32_t stage) {
          (pairs + later_stages) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
 }
 
-/* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe
- * and DualPipeV, the last stage, where microbatches turn round, has one more. */
-static double warm_up_s(const struct line *line, uint32_t stage) {
-  const double *forward_s = line->pipeline->forward_s;
-  bool has_extra = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;
-  int64_t near = line->chunks - 1 - stage + has_extra, far = stage + 1,
-          microbatches = line->microbatches;
-  return (double)pz_min(microbatches, near) * forward_s[stage] +
-         (double)pz_min(microbatches, far) * forward_s[line->chunks - 1 - stage];
-}
-
-/* Returns the bound of a V.  A stage begins when the first microbatch comes by, and passes after
- * its warm-up begin when that microbatch has gone through all chunks and back to the far chunk of
- * the stage. */
+/* Returns a lower bound of the time of a pipeline in a V.  A stage begins when the first microbatch
+ * arrives, and passes after its warm-up (the forward passes before its first backward pass) begin
+ * when that microbatch has gone through all chunks and back to the far chunk of the stage. */
 static double v_bound_s(const struct pz_pipeline *pipeline) {
   struct line line = make_line(pipeline);
   double bound_s = 0, arrival_s = 0, return_s = 0;
@@ -455,7 +430,13 @@ static double v_bound_s(const struct pz_pipeline *pipeline) {
     return_s += pipeline->forward_s[chunk] + (chunk + 1 < line.chunks ? hop_s(&line, chunk) : 0);
   for (uint32_t stage = 0; stage < line.stages; stage++) {
     uint32_t far = line.chunks - 1 - stage;
-    double start_s = pz_fmax(arrival_s, return_s - warm_up_s(&line, stage));
+    /* in DualPipe and DualPipeV, the last stage, where microbatches turn round, has one more */
+    bool has_extra = stage + 1 == line.stages && pipeline->order != PZ_PIPELINE_ZB_V;
+    double near_passes = (double)pz_min(line.microbatches, (int64_t)far + has_extra);
+    double far_passes = (double)pz_min(line.microbatches, (int64_t)stage + 1);
+    double warm_up_s =
+        near_passes * pipeline->forward_s[stage] + far_passes * pipeline->forward_s[far];
+    double start_s = pz_fmax(arrival_s, return_s - warm_up_s);
     bound_s = pz_fmax(bound_s, busy_s(&line, stage) + start_s);
     arrival_s += pipeline->forward_s[stage] + hop_s(&line, stage);
     return_s += pass_s(&line, far, INPUTS) + hop_s(&line, far - 1);

@@ -37,10 +37,12 @@ static const struct pz_part_info memory[] = {MEMORY(weight_bytes, "weights"),
                                              MEMORY(communication_bytes, "communication"),
                                              MEMORY(reserve_bytes, "libraries")};
 
+/* Returns the i-th term of the step time, or NULL after the last. */
 const struct pz_part_info *pz_time_part_at(size_t i) {
   return i < sizeof times / sizeof *times ? &times[i] : NULL;
 }
 
+/* Returns the label of a time term; that of attention names scans if the model has any. */
 const char *pz_time_part_label(const struct pz_prediction *prediction,
                                const struct pz_part_info *part) {
   bool scans = prediction->scan_layers > 0 &&
@@ -48,6 +50,7 @@ const char *pz_time_part_label(const struct pz_prediction *prediction,
   return scans ? "attention and scans" : part->label;
 }
 
+/* Returns the i-th term of the peak memory, or NULL after the last. */
 const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
 }
@@ -82,30 +85,6 @@ static const char *changed_part(const struct pz_prediction *before,
   return label;
 }
 
-/* Predicts the plan with one constant raised.  Returns the change from the prediction `before`. */
-static struct pz_constant_effect raise_constant(struct pz_call *call, const struct pz_job *job,
-                                                const struct pz_plan *plan,
-                                                const struct pz_prediction *before,
-                                                const struct pz_constant_info *info) {
-  struct pz_constants raised = pz_constants_default;
-  struct pz_job raised_job = *job;
-  double value;
-  memcpy(&value, (const char *)&raised + info->offset, sizeof value);
-  double raised_value = value * RAISE;
-  memcpy((char *)&raised + info->offset, &raised_value, sizeof raised_value);
-  raised_job.constants = &raised;
-  struct pz_prediction prediction = pz_predict(call, &raised_job, plan, NULL);
-  return (struct pz_constant_effect){.name = info->name,
-                                     .unit = info->unit,
-                                     .kind = info->kind,
-                                     .source = info->source,
-                                     .value = value,
-                                     .step_change = prediction.step_s / before->step_s - 1,
-                                     .memory_change =
-                                         prediction.peak_bytes / before->peak_bytes - 1,
-                                     .part = changed_part(before, &prediction)};
-}
-
 struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
                                                const struct pz_plan *plan, uint32_t *n) {
   const struct pz_constant_info *info;
@@ -113,7 +92,22 @@ struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struc
   pz_vec_init(&found, call->arena, sizeof(struct pz_constant_effect));
   struct pz_prediction before = pz_predict(call, job, plan, NULL);
   for (size_t i = 0; (info = pz_constant_at(i)); i++) {
-    struct pz_constant_effect effect = raise_constant(call, job, plan, &before, info);
+    struct pz_constants raised = pz_constants_default;
+    struct pz_job raised_job = *job;
+    double value, raised_value;
+    memcpy(&value, (const char *)&raised + info->offset, sizeof value);
+    raised_value = value * RAISE;
+    memcpy((char *)&raised + info->offset, &raised_value, sizeof raised_value);
+    raised_job.constants = &raised;
+    struct pz_prediction after = pz_predict(call, &raised_job, plan, NULL);
+    struct pz_constant_effect effect = {.name = info->name,
+                                        .unit = info->unit,
+                                        .kind = info->kind,
+                                        .source = info->source,
+                                        .value = value,
+                                        .step_change = after.step_s / before.step_s - 1,
+                                        .memory_change = after.peak_bytes / before.peak_bytes - 1,
+                                        .part = changed_part(&before, &after)};
     if (fabs(effect.step_change) > NO_CHANGE || fabs(effect.memory_change) > NO_CHANGE)
       pz_append(call, &found, &effect);
   }

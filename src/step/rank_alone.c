@@ -6,22 +6,12 @@
 #include "core/num.h"
 #include "step/training_memory.h"
 
-/* Returns the bytes of weights, gradients and optimizer state between two steps, when sharded
- * weights and gradients have as many shards as the optimizer state. */
-static double static_bytes(const struct pz_plan *plan, const struct pz_training_memory *memory) {
-  static const double GRADIENT = 4, MOMENT = 4;
-  const struct pz_framework *framework = pz_plan_framework(plan);
-  /* bytes of a parameter's optimizer state */
-  double state_bytes = framework->state_bytes - framework->weight_bytes - GRADIENT;
-  if (plan->moment_bytes > 0) state_bytes -= 2 * (MOMENT - plan->moment_bytes);
-  if (plan->zero < 2 || pz_plan_trains_adapters(plan) || plan->offload || !(state_bytes > 0))
-    return memory->weight_bytes + memory->gradient_bytes + memory->optimizer_bytes;
-  return memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT) / state_bytes);
-}
-
+/* Between two steps, the rank holds weights, gradients and optimizer state; sharded weights and
+ * gradients have as many shards as the optimizer state. */
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage,
                                    int64_t microbatches) {
+  static const double GRADIENT_BYTES = 4, MOMENT_BYTES = 4; /* in fp32 */
   struct pz_network no_network = {.own_link = !job->net};
   struct pz_job alone = *job;
   struct pz_prediction_detail detail = {.no_events = true};
@@ -30,11 +20,19 @@ struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *jo
   alone.net = &no_network.cluster;
   struct pz_prediction prediction = pz_predict(call, &alone, plan, &detail);
   const struct pz_training_memory *memory = &detail.stages[stage];
+  double static_bytes = memory->weight_bytes + memory->gradient_bytes + memory->optimizer_bytes;
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  double state_bytes = framework->state_bytes - framework->weight_bytes - GRADIENT_BYTES;
+  if (plan->moment_bytes > 0) state_bytes -= 2 * (MOMENT_BYTES - plan->moment_bytes);
+  bool is_sharded = plan->zero >= 2 && !pz_plan_trains_adapters(plan) && !plan->offload;
+  if (is_sharded && state_bytes > 0) /* of a parameter's optimizer state */
+    static_bytes =
+        memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT_BYTES) / state_bytes);
   double update_s = pz_fmin(prediction.parts.optimizer_s, detail.stage_s[stage]);
   double microbatch_part = (double)microbatches / (double)prediction.microbatches;
   return (struct pz_rank_alone){.compute_s =
                                     microbatch_part * (detail.stage_s[stage] - update_s) + update_s,
-                                .static_bytes = static_bytes(plan, memory),
+                                .static_bytes = static_bytes,
                                 .peak_bytes = pz_training_memory_sum(memory),
                                 .reserved_bytes = detail.reserved_bytes[stage],
                                 .microbatches = prediction.microbatches};

@@ -51,20 +51,13 @@ bool pz_saved_parse(const char *policy, int *saved) {
                                               {"custom", PZ_SAVED_QKV | PZ_SAVED_HOST},
                                               {NULL, 0}};
   /* words without a GEMM are about the layer's input, which is always saved */
-  static const struct word_bits words[] = {{"q", PZ_SAVED_QKV},
-                                           {"k", PZ_SAVED_QKV},
-                                           {"v", PZ_SAVED_QKV},
-                                           {"qkv", PZ_SAVED_QKV},
-                                           {"context", PZ_SAVED_CONTEXT},
-                                           {"out_proj", PZ_SAVED_OUT},
-                                           {"mlpwi", PZ_SAVED_MLP_IN},
-                                           {"mlpwo", PZ_SAVED_MLP_OUT},
-                                           {"layer", 0},
-                                           {"input", 0},
-                                           {"kept", 0},
-                                           {"rest", 0},
-                                           {"recomputed", 0},
-                                           {NULL, 0}};
+  static const struct word_bits words[] = {{"context", PZ_SAVED_CONTEXT}, {"v", PZ_SAVED_QKV},
+                                           {"mlpwo", PZ_SAVED_MLP_OUT},   {"recomputed", 0},
+                                           {"out_proj", PZ_SAVED_OUT},    {"layer", 0},
+                                           {"mlpwi", PZ_SAVED_MLP_IN},    {"input", 0},
+                                           {"qkv", PZ_SAVED_QKV},         {"kept", 0},
+                                           {"q", PZ_SAVED_QKV},           {"rest", 0},
+                                           {"k", PZ_SAVED_QKV},           {NULL, 0}};
   static const char custom[] = "custom:";
   for (const struct word_bits *known = policies; known->word; known++)
     if (strcmp(known->word, policy) == 0) {
@@ -75,19 +68,13 @@ bool pz_saved_parse(const char *policy, int *saved) {
          parse_words(policy + sizeof custom - 1, " ", 0, words, saved);
 }
 
+/* "dense", as in "dense mlp", adds nothing. */
 bool pz_modules_parse(const char *names, int *modules) {
-  static const struct word_bits words[] = {{"layernorm", PZ_MODULE_NORM},
-                                           {"norm", PZ_MODULE_NORM},
-                                           {"moe_act", PZ_MODULE_ACTIVATION},
-                                           {"act", PZ_MODULE_ACTIVATION},
-                                           {"mla_up_proj", PZ_MODULE_UP},
-                                           {"up_proj", PZ_MODULE_UP},
-                                           {"mlp", PZ_MODULE_MLP},
-                                           {"moe", PZ_MODULE_EXPERTS},
-                                           {"shared_experts", PZ_MODULE_SHARED},
-                                           {"core_attn", PZ_MODULE_CORE},
-                                           {"dense", 0}, /* as in "dense mlp" */
-                                           {NULL, 0}};
+  static const struct word_bits words[] = {
+      {"shared_experts", PZ_MODULE_SHARED}, {"mla_up_proj", PZ_MODULE_UP}, {"norm", PZ_MODULE_NORM},
+      {"moe_act", PZ_MODULE_ACTIVATION},    {"core_attn", PZ_MODULE_CORE}, {"mlp", PZ_MODULE_MLP},
+      {"layernorm", PZ_MODULE_NORM},        {"moe", PZ_MODULE_EXPERTS},    {"dense", 0},
+      {"act", PZ_MODULE_ACTIVATION},        {"up_proj", PZ_MODULE_UP},     {NULL, 0}};
   int set;
   if (!parse_words(names, " ,+", '(', words, &set)) return false; /* a remark follows in brackets */
   *modules = set;
@@ -174,19 +161,15 @@ bool pz_in_modules(const struct pz_layer *layer, const struct pz_op *op, int mod
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-static bool writes_storage(const struct pz_layer *layer, const struct pz_op *op, uint32_t storage) {
-  for (uint32_t i = 0; i < op->n_out; i++)
-    if (layer->tensors[op->out[i]].storage == storage) return true;
+/* Returns whether one of n tensors of a layer shares this storage. */
+static bool includes_storage(const struct pz_layer *layer, const uint32_t *tensors, uint32_t n,
+                             uint32_t storage) {
+  for (uint32_t i = 0; i < n; i++)
+    if (layer->tensors[tensors[i]].storage == storage) return true;
   return false;
 }
 
-static bool reads_storage(const struct pz_layer *layer, const struct pz_op *op, uint32_t storage) {
-  for (uint32_t i = 0; i < op->n_in; i++)
-    if (layer->tensors[op->in[i]].storage == storage) return true;
-  return false;
-}
-
-/* Returns the bytes of the i-th saved tensor of a layer in a form. */
+/* Returns the bytes of the i-th saved tensor of a layer, saved in 16, 8 or 4 bit (`form`). */
 static double saved_tensor_bytes(const struct pz_layer *layer, uint32_t i,
                                  enum pz_saved_form form) {
   const struct pz_tensor *tensor = &layer->tensors[layer->saved[i]];
@@ -194,17 +177,19 @@ static double saved_tensor_bytes(const struct pz_layer *layer, uint32_t i,
                   pz_saved_less(tensor, layer->saved_by[i], form));
 }
 
-/* Counts saved tensors that an operator of the modules writes: only the backward pass reads these.
- * The result of the last operator of a chain is not saved for its own sake, because others read
- * it. */
+/* Adds up the saved tensors that an operator of the modules writes: only the backward pass reads
+ * them.  The result of the last operator of a module is not saved for its own sake, because others
+ * read it. */
 double pz_modules_bytes(const struct pz_layer *layer, int modules, enum pz_saved_form form) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   double bytes = 0;
   for (uint32_t i = 0; i < layer->n_saved; i++) {
     bool recomputed = false;
-    for (uint32_t k = 0; k < ops->n && !recomputed; k++)
-      recomputed = writes_storage(layer, &ops->op[k], layer->saved[i]) &&
-                   pz_in_modules(layer, &ops->op[k], modules);
+    for (uint32_t k = 0; k < ops->n && !recomputed; k++) {
+      const struct pz_op *op = &ops->op[k];
+      recomputed = includes_storage(layer, op->out, op->n_out, layer->saved[i]) &&
+                   pz_in_modules(layer, op, modules);
+    }
     if (recomputed) bytes += saved_tensor_bytes(layer, i, form);
   }
   return bytes;
@@ -242,9 +227,10 @@ double pz_offloaded_bytes(const struct pz_layer *layer, int modules, int recompu
     bool offloaded = false, again = false;
     for (uint32_t k = 0; k < ops->n; k++) {
       const struct pz_op *op = &ops->op[k];
-      again = again || (writes_storage(layer, op, storage) && pz_in_modules(layer, op, recomputed));
-      offloaded =
-          offloaded || (reads_storage(layer, op, storage) && is_offloaded(layer, op, modules));
+      bool writes = includes_storage(layer, op->out, op->n_out, storage);
+      bool reads = includes_storage(layer, op->in, op->n_in, storage);
+      again = again || (writes && pz_in_modules(layer, op, recomputed));
+      offloaded = offloaded || (reads && is_offloaded(layer, op, modules));
     }
     if (offloaded && !again) bytes += saved_tensor_bytes(layer, i, form);
   }

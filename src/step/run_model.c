@@ -20,7 +20,7 @@ struct indexer {
   int64_t heads, dim, topk, every;
 };
 
-/* Appends formatted text. */
+/* Appends formatted text to the configuration. */
 __attribute__((format(printf, 2, 3))) static void put_text(struct text_buffer *text,
                                                            const char *form, ...) {
   va_list args;
@@ -50,23 +50,9 @@ bool pz_run_model_hybrid(const struct pz_run_model *model) {
   return *model->ssm && strcmp(model->ssm, "none") != 0;
 }
 
-/* Returns whether the feed-forward layer has this activation. */
-static bool is_mlp(const struct pz_run_model *model, const char *word) {
-  return strcmp(model->mlp, word) == 0;
-}
-
-/* Returns whether the layer pattern in words is that of gpt-oss: windows in every second layer and
- * attention sinks. */
-static bool has_windows(const struct pz_run_model *model, int64_t *window) {
-  int end = 0;
-  return sscanf(model->layers_as, "window %7" SCNd64 " in every second layer, sinks%n", window,
-                &end) == 1 &&
-         end > 0 && !model->layers_as[end];
-}
-
-/* Reads sparse attention: "DSA: indexer 32x128 top 2048" states the heads and the width of the
- * indexer and how many keys it selects.  ", computed in every fourth layer" follows if the
- * layers between reuse the selection.  Returns false for other words. */
+/* Reads whether a model has sparse attention: "DSA: indexer 32x128 top 2048" states the heads and
+ * the width of the indexer and how many keys it selects.  ", computed in every fourth layer"
+ * follows if the layers between reuse the selection.  Returns false for other words. */
 static bool has_indexer(const struct pz_run_model *model, struct indexer *indexer) {
   static const char *const ordinals[] = {"second", "third",   "fourth", "fifth",
                                          "sixth",  "seventh", "eighth"};
@@ -169,7 +155,7 @@ static bool put_mamba(struct text_buffer *text, const struct pz_run_model *model
                   "ssm '%.60s' is not covered; accepted: mamba2:heads=N,head_dim=N,state=N,"
                   "groups=N,conv=N,chunk=N",
                   model->ssm);
-  if (!is_mlp(model, "relu2"))
+  if (strcmp(model->mlp, "relu2") != 0)
     return refuse(why, "mlp '%.40s' of a model with Mamba-2 layers is not covered; accepted: relu2",
                   model->mlp);
   if (!read_letters(model, "M*E-", letters))
@@ -199,20 +185,6 @@ static bool put_mamba(struct text_buffer *text, const struct pz_run_model *model
   return true;
 }
 
-/* Writes which layers have attention: an interval if they are evenly spaced, otherwise a list. */
-static void put_delta_layers(struct text_buffer *text, const char *letters) {
-  size_t every = strcspn(letters, "*") + 1, i = 0;
-  while (letters[i] && (letters[i] == '*') == ((i + 1) % every == 0)) i++;
-  if (!letters[i]) {
-    put_number(text, "full_attention_interval", (int64_t)every);
-    return;
-  }
-  put_text(text, ",\"layer_types\":");
-  for (i = 0; letters[i]; i++)
-    put_text(text, "%c\"%s_attention\"", i ? ',' : '[', letters[i] == 'L' ? "linear" : "full");
-  put_text(text, "]");
-}
-
 /* Writes a model of the Qwen3.5 family: layers with a gated delta net (L) or attention (*), each
  * with a feed-forward layer.  Returns false with a reason for other shapes. */
 static bool put_delta(struct text_buffer *text, const struct pz_run_model *model, char *why) {
@@ -228,13 +200,22 @@ static bool put_delta(struct text_buffer *text, const struct pz_run_model *model
                   "ssm '%.60s' is not covered; accepted: gdn:key_heads=N,value_heads=N,"
                   "key_dim=N,value_dim=N,conv=N",
                   model->ssm);
-  if (!read_letters(model, "L*", letters) || !is_mlp(model, "swiglu"))
+  if (!read_letters(model, "L*", letters) || strcmp(model->mlp, "swiglu") != 0)
     return refuse(why,
                   "layer_pattern '%.40s' of %lld layers with mlp %.20s is not covered; "
                   "accepted: L or * for each, or (LLL*)xN, with swiglu",
                   model->layers_as, (long long)model->layers, model->mlp);
   put_dimensions(text, model, model->experts ? "qwen3_5_moe_text" : "qwen3_5_text", "silu");
-  put_delta_layers(text, letters);
+  /* which layers have attention: an interval if they are evenly spaced, otherwise a list */
+  size_t every = strcspn(letters, "*") + 1, n_even = 0;
+  while (letters[n_even] && (letters[n_even] == '*') == ((n_even + 1) % every == 0)) n_even++;
+  if (!letters[n_even])
+    put_number(text, "full_attention_interval", (int64_t)every);
+  else
+    put_text(text, ",\"layer_types\":");
+  for (size_t i = 0; letters[n_even] && letters[i]; i++)
+    put_text(text, "%c\"%s_attention\"%s", i ? ',' : '[', letters[i] == 'L' ? "linear" : "full",
+             letters[i + 1] ? "" : "]");
   for (size_t i = 0; i < N; i++) put_number(text, keys[i], values[i]);
   if (model->experts) {
     put_number(text, "num_experts", model->experts);
@@ -265,16 +246,6 @@ static void put_gpt(struct text_buffer *text, const struct pz_run_model *model) 
   put_text(text, ",\"tie_word_embeddings\":%s}", model->own_head ? "false" : "true");
 }
 
-/* Writes a model of the gpt-oss family, whose experts have the width of the feed-forward layer. */
-static void put_gpt_oss(struct text_buffer *text, const struct pz_run_model *model,
-                        int64_t window) {
-  put_dimensions(text, model, "gpt_oss", "silu");
-  put_number(text, "num_local_experts", model->experts);
-  put_number(text, "num_experts_per_tok", model->topk);
-  put_number(text, "sliding_window", window);
-  put_text(text, "}");
-}
-
 /* Returns the model family for the shape: DeepSeek with latent attention, or GLM-5 if layers share
  * an indexer; the plain decoder for plain PyTorch and for shared experts with ordinary attention;
  * Qwen3 with other experts; otherwise Llama. */
@@ -291,7 +262,7 @@ static const char *model_family(const struct pz_run_model *model) {
 /* Writes a model of transformer layers: a GPT if its feed-forward layers are not gated,
  * otherwise the family of model_family().  Returns false with a reason for other shapes. */
 static bool put_transformer(struct text_buffer *text, const struct pz_run_model *model, char *why) {
-  bool is_swiglu = is_mlp(model, "swiglu"), is_geglu = is_mlp(model, "geglu");
+  bool is_swiglu = strcmp(model->mlp, "swiglu") == 0, is_geglu = strcmp(model->mlp, "geglu") == 0;
   double shared_ffn = (double)model->expert_ffn * (double)model->shared_experts;
   struct indexer indexer;
   bool sparse = has_indexer(model, &indexer);
@@ -308,7 +279,8 @@ static bool put_transformer(struct text_buffer *text, const struct pz_run_model 
   if (is_geglu && strcmp(model_family(model), "decoder") == 0)
     return refuse(why, "mlp geglu with shared experts or dense layers is not covered; "
                        "accepted: swiglu");
-  if (is_mlp(model, "relu2")) return refuse(why, "mlp relu2 without Mamba-2 layers is not covered");
+  if (strcmp(model->mlp, "relu2") == 0)
+    return refuse(why, "mlp relu2 without Mamba-2 layers is not covered");
   bool has_gpt_layers =
       !model->plain && !model->kv_rank && !model->shared_experts && !model->dense_layers;
   if (!is_swiglu && !is_geglu && has_gpt_layers) {
@@ -341,7 +313,11 @@ static bool put_transformer(struct text_buffer *text, const struct pz_run_model 
 bool pz_run_model_config(const struct pz_run_model *model, char *config, char *why) {
   struct text_buffer text = {.start = config, .capacity = PZ_RUN_CONFIG};
   struct indexer indexer;
+  /* the pattern of gpt-oss: windows in every second layer, and attention sinks */
   int64_t window = 0;
+  int end = 0, n_read = sscanf(model->layers_as,
+                               "window %7" SCNd64 " in every second layer, sinks%n", &window, &end);
+  bool has_windows = n_read == 1 && end > 0 && !model->layers_as[end];
   bool is_plain_transformer =
       !*model->layers_as || strcmp(model->layers_as, "none") == 0 || has_indexer(model, &indexer);
   bool covered;
@@ -352,8 +328,13 @@ bool pz_run_model_config(const struct pz_run_model *model, char *config, char *w
   else if (pz_run_model_hybrid(model))
     return refuse(why, "ssm '%.60s' is not covered; accepted: none, mamba2:..., gdn:...",
                   model->ssm);
-  else if (has_windows(model, &window) && model->experts && !model->shared_experts) {
-    put_gpt_oss(&text, model, window);
+  else if (has_windows && model->experts && !model->shared_experts) {
+    /* gpt-oss, whose experts have the width of the feed-forward layer */
+    put_dimensions(&text, model, "gpt_oss", "silu");
+    put_number(&text, "num_local_experts", model->experts);
+    put_number(&text, "num_experts_per_tok", model->topk);
+    put_number(&text, "sliding_window", window);
+    put_text(&text, "}");
     covered = true;
   } else if (!is_plain_transformer)
     return refuse(why,

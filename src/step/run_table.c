@@ -75,32 +75,18 @@ static const char *const model_columns[PLAN] = {
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
     "vision",  "optimizer"};
 
-/* Columns for notes about a run (source, other measurements), which are accepted but not used. */
-static const char *const note_columns[] = {"source",
-                                           "assumed",
-                                           "notes",
-                                           "recipe",
-                                           "window",
-                                           "peak_kind",
-                                           "node_watts",
-                                           "tok_s_dev",
-                                           "tflops_dev",
-                                           "flags",
-                                           "family",
-                                           "case",
-                                           "env",
-                                           "env_vars",
-                                           "test_type",
-                                           "golden_date",
-                                           "config_date",
-                                           "config_as_of",
-                                           "n_gpus_how",
-                                           "vocab_how",
-                                           "iterations",
-                                           "peak_bytes_first",
-                                           "allocated_bytes",
+/* Columns for notes about a run and for further measurements, which are accepted but not used. */
+static const char *const notes[] = {
+    "source",     "assumed",   "notes",      "recipe",      "window",      "peak_kind",
+    "node_watts", "tok_s_dev", "tflops_dev", "flags",       "family",      "case",
+    "env",        "env_vars",  "test_type",  "golden_date", "config_date", "config_as_of",
+    "n_gpus_how", "vocab_how", "iterations"};
+static const char *const measurements[] = {"peak_bytes_first", "allocated_bytes",
                                            "iteration_time_s"};
-enum { NOTE_COLUMNS = sizeof note_columns / sizeof *note_columns };
+enum {
+  NOTES = sizeof notes / sizeof *notes,
+  MEASUREMENTS = sizeof measurements / sizeof *measurements
+};
 
 /* A row with all of these fields is a published run: no field is left to the framework's
  * default. */
@@ -138,8 +124,8 @@ static const char *cell_text(const struct reader *reader, int column) {
   return *text || !default_text ? text : default_text;
 }
 
-/* Returns the name of the i-th accepted column, or NULL.  List-valued fields of the plan are
- * left out, and the notes come last. */
+/* Returns the name of the i-th accepted column, or NULL after the last.  Fields of the plan that
+ * are lists have no column, and the notes come last. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
   for (int column = 0; column < COLUMNS; column++) {
@@ -149,16 +135,18 @@ static const char *column_name(const void *ctx, size_t i) {
     if (i == 0) return column_heading(column);
     i--;
   }
-  return i < NOTE_COLUMNS ? note_columns[i] : NULL;
+  if (i < NOTES) return notes[i];
+  return i < NOTES + MEASUREMENTS ? measurements[i - NOTES] : NULL;
 }
 
 /* Like column_name(), but without the notes, for suggestions after a misspelt name. */
 static const char *suggested_column_name(const void *ctx, size_t i) {
   const char *name = column_name(ctx, i);
-  return name == note_columns[0] ? NULL : name;
+  return name == notes[0] ? NULL : name;
 }
 
-/* Returns whether a column contains predictions, which are written anew. */
+/* Returns whether a column of the table contains predictions, which are ignored and written
+ * anew. */
 static bool is_result(const char *column) {
   static const char *const results[] = {
       "predicted_step_s", "error",           "predicted_peak_bytes", "memory_error", "fits",
@@ -171,24 +159,19 @@ static bool is_result(const char *column) {
   return false;
 }
 
-static bool is_column(const char *name) {
-  if (is_result(name)) return true;
-  const char *accepted;
-  for (size_t i = 0; (accepted = column_name(NULL, i)); i++)
-    if (strcmp(accepted, name) == 0) return true;
-  return false;
-}
-
 /* Finds the columns of the table.  Raises an error for an unknown or a missing column. */
 static void find_columns(struct pz_call *call, struct reader *reader) {
   char accepted[800], suggestion[160];
-  for (uint32_t column = 0; column < reader->csv->columns; column++)
-    if (!is_column(reader->csv->cells[column]))
-      pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", reader->name,
-               reader->csv->cells[column],
-               pz_text_meant(suggestion, sizeof suggestion, reader->csv->cells[column],
-                             suggested_column_name, NULL),
-               pz_text_join(accepted, sizeof accepted, column_name, NULL));
+  for (uint32_t column = 0; column < reader->csv->columns; column++) {
+    const char *heading = reader->csv->cells[column], *known = NULL;
+    for (size_t i = 0; (known = column_name(NULL, i)); i++)
+      if (strcmp(known, heading) == 0) break;
+    if (known || is_result(heading)) continue;
+    pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", reader->name,
+             heading,
+             pz_text_meant(suggestion, sizeof suggestion, heading, suggested_column_name, NULL),
+             pz_text_join(accepted, sizeof accepted, column_name, NULL));
+  }
   for (int column = 0; column < COLUMNS; column++)
     reader->positions[column] = pz_csv_column(reader->csv, column_heading(column));
   bool has_model = reader->positions[MODEL] != PZ_NONE || reader->positions[LAYERS] != PZ_NONE;
@@ -243,21 +226,8 @@ static bool is_number_field(const struct pz_plan_field_info *field) {
          field->kind < PZ_PLAN_KIND_TEXT;
 }
 
-/* Reads the numeric fields of the plan.  The prediction checks their ranges. */
-static void read_plan(struct pz_call *call, const struct reader *reader, struct pz_plan *plan) {
-  *plan = pz_plan_default();
-  for (int field = 0; field < PZ_PLAN_FIELDS; field++) {
-    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)field);
-    if (!is_number_field(info) || !*cell_text(reader, PLAN + field)) continue;
-    bool is_real = info->kind == PZ_PLAN_KIND_REAL;
-    double number = is_real ? read_number(call, reader, PLAN + field)
-                            : (double)read_count(call, reader, PLAN + field);
-    pz_plan_field_store(plan, (enum pz_plan_field)field, number);
-  }
-  if (plan->sp > 0) plan->sp = 1;
-}
-
-/* Reads the numeric columns of the current row. */
+/* Reads the numeric columns of the current row: the shape of the model, and the numeric fields of
+ * the plan, whose ranges the prediction checks. */
 static void read_numbers(struct pz_call *call, const struct reader *reader,
                          struct pz_run_request *request) {
   const struct {
@@ -289,11 +259,16 @@ static void read_numbers(struct pz_call *call, const struct reader *reader,
              "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
              "rank/rope/nope/value dimension",
              reader->name, reader->csv->lines[reader->row], cell_text(reader, MLA));
-  read_plan(call, reader, &request->plan);
-}
-
-static bool cell_is(const struct reader *reader, int column, const char *word) {
-  return strcmp(cell_text(reader, column), word) == 0;
+  request->plan = pz_plan_default();
+  for (int field = 0; field < PZ_PLAN_FIELDS; field++) {
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)field);
+    if (!is_number_field(info) || !*cell_text(reader, PLAN + field)) continue;
+    bool is_real = info->kind == PZ_PLAN_KIND_REAL;
+    double number = is_real ? read_number(call, reader, PLAN + field)
+                            : (double)read_count(call, reader, PLAN + field);
+    pz_plan_field_store(&request->plan, (enum pz_plan_field)field, number);
+  }
+  if (request->plan.sp > 0) request->plan.sp = 1;
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -331,24 +306,11 @@ static bool refuse_word(const struct reader *reader, int column, const char *con
                     pz_text_join(accepted, sizeof accepted, word_of, words));
 }
 
-/* Returns false with a reason if the run trains on images, because neither a vision tower nor
- * images are predicted.  A vision-language model that is trained on text counts as its language
- * model. */
-static bool vision_is_covered(const struct reader *reader, struct pz_run_row *row) {
-  static const char text_only[] = "text only";
-  const char *vision = cell_text(reader, VISION);
-  size_t n = strlen(vision), end = sizeof text_only - 1;
-  if (!*vision && strncmp(cell_text(reader, KIND), "vlm-", 4) != 0) return true;
-  if (strcmp(vision, "none") == 0 || (n >= end && strcmp(vision + n - end, text_only) == 0))
-    return true;
-  return refuse_row(row,
-                    "%s '%.60s': a vision tower and the images of a sample are not predicted; "
-                    "accepted: vision none, or text only",
-                    *vision ? "vision" : "kind", *vision ? vision : cell_text(reader, KIND));
-}
-
-/* Returns false with a reason if a word of the row is not accepted. */
+/* Returns false with a reason if a word of the row is not accepted, or if the run trains on images,
+ * because neither a vision tower nor images are predicted.  A vision-language model that is trained
+ * on text counts as its language model. */
 static bool words_are_covered(const struct reader *reader, struct pz_run_row *row) {
+  static const char text_only[] = "text only";
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
     const char *const *word = covered_words[i].words;
     const char *text = cell_text(reader, covered_words[i].column);
@@ -356,7 +318,15 @@ static bool words_are_covered(const struct reader *reader, struct pz_run_row *ro
     while (*word && strcmp(*word, text) != 0) word++;
     if (!*word) return refuse_word(reader, covered_words[i].column, covered_words[i].words, row);
   }
-  return vision_is_covered(reader, row);
+  const char *vision = cell_text(reader, VISION), *kind = cell_text(reader, KIND);
+  size_t n = strlen(vision), end = sizeof text_only - 1;
+  bool is_text_only = n >= end && strcmp(vision + n - end, text_only) == 0;
+  if (strcmp(vision, "none") == 0 || is_text_only) return true;
+  if (!*vision && strncmp(kind, "vlm-", 4) != 0) return true;
+  return refuse_row(row,
+                    "%s '%.60s': a vision tower and the images of a sample are not predicted; "
+                    "accepted: vision none, or text only",
+                    *vision ? "vision" : "kind", *vision ? vision : kind);
 }
 
 /* Reads which modules are captured in CUDA graphs: words separated by "+" or ",", optionally
@@ -391,13 +361,6 @@ static bool read_cuda_graphs(const char *text, bool hybrid, struct pz_plan *plan
   int required = PZ_GRAPH_ATTENTION | (hybrid ? PZ_GRAPH_MAMBA : 0);
   if (captures_experts) plan->execution = PZ_EXECUTION_GRAPH;
   return !captures_experts || (plan->cuda_graphs & required) == required;
-}
-
-/* Returns whether the row lists a column as assumed, because the source of the run does not
- * state it. */
-static bool is_assumed(const struct reader *reader, const char *column) {
-  uint32_t position = pz_csv_column(reader->csv, "assumed");
-  return position != PZ_NONE && strstr(pz_csv_cell(reader->csv, reader->row, position), column);
 }
 
 /* Reads recomputation: a word of the plan, or "other:" followed by the first layers of each chunk,
@@ -481,31 +444,23 @@ static bool read_wider_modules(const char *text, struct pz_plan *plan) {
   return true;
 }
 
-/* Reads a quantisation recipe, such as "fp8 hybrid, delayed scaling" or "mxfp8", also in the
- * words of Megatron (Fp8Recipe in megatron/core/enums.py) and of Megatron Bridge
- * (training/mixed_precision.py).  Returns its precision, PZ_PRECISIONS for "none", or -1 for
- * unknown words or two recipes. */
+/* Reads a quantisation recipe, such as "fp8 hybrid, delayed scaling" or "mxfp8", also in the words
+ * of Megatron (Fp8Recipe in megatron/core/enums.py) and of Megatron Bridge
+ * (training/mixed_precision.py); "hybrid" is e4m3 values and e5m2 gradients.  Returns its
+ * precision, PZ_PRECISIONS for "none", or -1 for unknown words or two recipes. */
 static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan) {
   enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
   static const struct {
     const char *word;
     int recipe;
-  } words[] = {{"none", NONE},
-               {"nvfp4", NVFP4},
-               {"fp8", FP8},
-               {"hybrid", NOTHING}, /* e4m3 values and e5m2 gradients */
-               {"e4m3", NOTHING},
-               {"scaling", NOTHING},
-               {"mxfp8", PZ_FP8_MX},
-               {"fp8-mx", PZ_FP8_MX},
-               {"delayed", PZ_FP8_DELAYED},
-               {"fp8-ds", PZ_FP8_DELAYED},
-               {"current", PZ_FP8_CURRENT},
-               {"tensorwise", PZ_FP8_CURRENT},
-               {"fp8-cs", PZ_FP8_CURRENT},
-               {"blockwise", PZ_FP8_BLOCKWISE},
-               {"subchannel", PZ_FP8_BLOCKWISE},
-               {"fp8-sc", PZ_FP8_BLOCKWISE}};
+  } words[] = {{"subchannel", PZ_FP8_BLOCKWISE}, {"fp8-mx", PZ_FP8_MX},
+               {"blockwise", PZ_FP8_BLOCKWISE},  {"scaling", NOTHING},
+               {"tensorwise", PZ_FP8_CURRENT},   {"mxfp8", PZ_FP8_MX},
+               {"fp8-sc", PZ_FP8_BLOCKWISE},     {"hybrid", NOTHING},
+               {"delayed", PZ_FP8_DELAYED},      {"e4m3", NOTHING},
+               {"current", PZ_FP8_CURRENT},      {"nvfp4", NVFP4},
+               {"fp8-ds", PZ_FP8_DELAYED},       {"none", NONE},
+               {"fp8-cs", PZ_FP8_CURRENT},       {"fp8", FP8}};
   enum { WORDS = sizeof words / sizeof *words };
   int recipe = NOTHING;
   for (const char *end = text + bytes; text < end; text += strspn(text, ", ")) {
@@ -658,7 +613,7 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
     if (!covered) return refuse_row(row, "%s", why.message);
   }
   size_t mlp = 0;
-  while (mlps[mlp] && !cell_is(reader, MLP, mlps[mlp])) mlp++;
+  while (mlps[mlp] && strcmp(cell_text(reader, MLP), mlps[mlp]) != 0) mlp++;
   if (*cell_text(reader, MLP) && !mlps[mlp]) return refuse_word(reader, MLP, mlps, row);
   /* in a row that states all other fields, these are empty if the run has none */
   static const uint64_t may_be_empty = PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
@@ -723,8 +678,11 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   if (plan->cuda_graphs < 0) plan->cuda_graphs = 0;
   if (plan->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(plan)->recompute_modules)
     plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
-  /* flash attention is the default of MaxText */
-  if (plan->framework == pz_framework_find("maxtext") && is_assumed(reader, "attention"))
+  /* flash attention is the default of MaxText; column "assumed" lists the fields of the plan that
+   * the source of the run does not state */
+  uint32_t position = pz_csv_column(reader->csv, "assumed");
+  const char *assumed = position == PZ_NONE ? "" : pz_csv_cell(reader->csv, reader->row, position);
+  if (plan->framework == pz_framework_find("maxtext") && strstr(assumed, "attention"))
     plan->attention = PZ_ATTENTION_FLASH;
   if (pz_framework_compiles(pz_plan_framework(plan))) {
     /* XLA overlaps collectives with compute, divides activations between layers over the
@@ -761,9 +719,17 @@ static void load_cluster(struct pz_call *call, const struct reader *reader,
   if (request->has_net) pz_must(call, pz_cluster_reach(&request->net, devices, "n_dev", err));
 }
 
-/* Loads the chip and the network of a row, and fills in its plan. */
-static void complete_request(struct pz_call *call, const struct reader *reader,
-                             struct pz_run_request *request) {
+/* The arguments of complete_request(). */
+struct completion {
+  const struct reader *reader;
+  struct pz_run_request *request;
+};
+
+/* Loads the chip and the network of a row, and fills in its plan.  Raises an error if there is no
+ * such chip or cluster, or the plan is impossible. */
+static void complete_request(struct pz_call *call, void *ctx) {
+  const struct reader *reader = ((struct completion *)ctx)->reader;
+  struct pz_run_request *request = ((struct completion *)ctx)->request;
   pz_chip_read(call, cell_text(reader, CHIP), &request->chip);
   if (reader->terms->cold && !request->chip.cold)
     pz_chip_make_cold(call, &request->chip, reader->terms->cold);
@@ -777,26 +743,24 @@ static void complete_request(struct pz_call *call, const struct reader *reader,
                                   pz_call_error(call)));
   load_cluster(call, reader, request);
   if (reader->terms->no_network) {
-
     struct pz_network network = {.cluster = request->net, .own_link = !request->has_net};
-    pz_network_make_instant(&network, &request->chip, pz_plan_asked_devices(&request->plan));
+    pz_network_make_instant(&network, &request->chip, pz_plan_asked_devices(plan));
     request->net = network.cluster;
     request->has_net = true;
   }
-  if (strncmp(cell_text(reader, GROUP), "mlperf", 6) == 0 &&
-      pz_plan_trains_adapters(&request->plan))
-    set_mlperf_rules(call, reader, request, &request->plan);
-  if ((pz_plan_given(&request->plan) & published_fields) != published_fields) {
+  if (strncmp(cell_text(reader, GROUP), "mlperf", 6) == 0 && pz_plan_trains_adapters(plan))
+    set_mlperf_rules(call, reader, request, plan);
+  if ((pz_plan_given(plan) & published_fields) != published_fields) {
     /* without measured kernels, any library (ck, fsdpa, nki, ...) is the chip's attention */
-    const char *library = request->plan.attention_library;
+    const char *library = plan->attention_library;
     bool is_measured =
         library && *library && pz_attention_kernel(&request->chip, library, PZ_FORWARD);
-    if (request->chip.cold && !is_measured) request->plan.attention_library = "";
-    pz_fill_plan(call, &request->plan, &request->chip);
+    if (request->chip.cold && !is_measured) plan->attention_library = "";
+    pz_fill_plan(call, plan, &request->chip);
     return;
   }
-  complete_published_run(reader, request, &request->plan);
-  pz_fill_plan_precision(call, &request->plan, &request->chip);
+  complete_published_run(reader, request, plan);
+  pz_fill_plan_precision(call, plan, &request->chip);
 }
 
 /* Reads the shape of the row's model, if it has one; otherwise its name is that of a built-in
@@ -806,10 +770,12 @@ static bool read_shape(const struct reader *reader, struct pz_run_request *reque
   static const int required[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
   if (!request->model.layers && !*cell_text(reader, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
-  for (int column = SHARED_FFN; column <= MOE_LATENT && !request->model.layers; column++)
-    if (*cell_text(reader, column) && !cell_is(reader, column, "none"))
+  for (int column = SHARED_FFN; column <= MOE_LATENT && !request->model.layers; column++) {
+    const char *text = cell_text(reader, column);
+    if (*text && strcmp(text, "none") != 0)
       return refuse_row(row, "%s '%.60s' of a model by its name; accepted: the whole shape",
-                        column_heading(column), cell_text(reader, column));
+                        column_heading(column), text);
+  }
   if (!request->model.layers) return true;
   for (size_t i = 0; i < sizeof required / sizeof *required; i++)
     if (!*cell_text(reader, required[i]))
@@ -830,6 +796,7 @@ static bool read_shape(const struct reader *reader, struct pz_run_request *reque
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+/* A table whose rows are predicted in parallel. */
 struct table_job {
   struct reader reader;
   struct pz_run_request *requests;
@@ -837,23 +804,8 @@ struct table_job {
   struct pz_progress *progress;
 };
 
-struct row_completion {
-  const struct reader *reader;
-  struct pz_run_request *request;
-};
-
-static void complete_row(struct pz_call *call, void *ctx) {
-  struct row_completion *row_completion = ctx;
-  complete_request(call, row_completion->reader, row_completion->request);
-}
-
-/* Stores why a row is not predicted.  Running out of memory is an error of the whole table. */
-static void note_reason(struct pz_call *call, const struct pz_error *why, struct pz_run_row *row) {
-  pz_raise_if_memory(call, why);
-  pz_text_copy(row->reason, sizeof row->reason, why->message);
-}
-
-/* Reads a row into its request, or stores the reason why it is not predicted. */
+/* Reads a row into its request, or stores the reason why it is not predicted.  Running out of
+ * memory is an error of the whole table. */
 static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   struct reader *reader = &job->reader;
   struct pz_run_request *request = &job->requests[i];
@@ -869,9 +821,10 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   row->measured_bytes = read_number(call, reader, PEAK_BYTES);
   if (!read_choices(reader, request, row)) return;
   struct pz_error why = {0};
-  struct row_completion row_completion = {reader, request};
-  if (pz_border(complete_row, &row_completion, &why) != PZ_OK) {
-    note_reason(call, &why, row);
+  struct completion completion = {reader, request};
+  if (pz_border(complete_request, &completion, &why) != PZ_OK) {
+    pz_raise_if_memory(call, &why);
+    pz_text_copy(row->reason, sizeof row->reason, why.message);
     return;
   }
   row->devices = pz_plan_asked_devices(&request->plan);
@@ -879,31 +832,39 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   (void)read_shape(reader, request, row);
 }
 
-struct row_prediction {
-  const struct pz_job *job;
-  const struct pz_plan *plan;
+/* A run to be predicted, and its prediction. */
+struct run_prediction {
+  const struct pz_run_request *request;
+  const struct pz_cold *cold; /* other constants of data-sheet chips, or NULL */
   struct pz_prediction prediction;
 };
 
+/* Predicts a run, unless an error is raised. */
 static void predict_request(struct pz_call *call, void *ctx) {
-  struct row_prediction *row_prediction = ctx;
-  row_prediction->prediction = pz_predict(call, row_prediction->job, row_prediction->plan, NULL);
+  struct run_prediction *run = ctx;
+  struct pz_job job = run->request->job;
+  struct pz_chip chip;
+  if (run->cold) {
+    chip = run->request->chip;
+    pz_chip_set_class(call, &chip, run->cold);
+    job.chip = &chip;
+  }
+  run->prediction = pz_predict(call, &job, &run->request->plan, NULL);
 }
 
+/* Pool task: predicts row i of a table, or stores the reason why it cannot be predicted. */
 static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct table_job *job = ctx;
   struct pz_run_row *row = &job->rows[i];
-  struct pz_run_request *request = &job->requests[i];
-  struct row_prediction row_prediction = {.job = &request->job, .plan = &request->plan};
+  struct run_prediction run = {.request = &job->requests[i]};
   struct pz_error why = {0};
   (void)worker;
   pz_progress_add(job->progress, 1);
   if (row->reason[0] || pz_progress_stopped(job->progress)) return;
-  row->predicted = pz_border(predict_request, &row_prediction, &why) == PZ_OK;
-  if (row->predicted)
-    row->p = row_prediction.prediction;
-  else
-    note_reason(task, &why, row);
+  row->predicted = pz_border(predict_request, &run, &why) == PZ_OK;
+  pz_raise_if_memory(task, &why);
+  pz_text_copy(row->reason, sizeof row->reason, why.message);
+  if (row->predicted) row->p = run.prediction;
 }
 
 void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, const char *name,
@@ -938,6 +899,7 @@ const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t
   return &table->requests[row].job;
 }
 
+/* The arguments of pz_run_table_again(). */
 struct repredict_job {
   const struct pz_run_table *table;
   const struct pz_cold *cold;
@@ -945,34 +907,18 @@ struct repredict_job {
   double *step_s;
 };
 
-struct repredict_row {
-  const struct pz_run_request *request;
-  const struct pz_cold *cold;
-  double step_s;
-};
-
-/* Predicts the step time of a run again, with other constants of data-sheet chips. */
-static void predict_with_constants(struct pz_call *call, void *ctx) {
-  struct repredict_row *repredict_row = ctx;
-  struct pz_chip chip = repredict_row->request->chip;
-  struct pz_job job = repredict_row->request->job;
-  pz_chip_set_class(call, &chip, repredict_row->cold);
-  job.chip = &chip;
-  repredict_row->step_s = pz_predict(call, &job, &repredict_row->request->plan, NULL).step_s;
-}
-
 /* Pool task: sets step_s[i] to the step time of run i under the given constants, or to 0 if the run
  * is not wanted, was not predicted, or cannot be predicted with them. */
 static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct repredict_job *job = ctx;
-  struct repredict_row repredict_row = {.request = &job->table->requests[i], .cold = job->cold};
+  struct run_prediction run = {.request = &job->table->requests[i], .cold = job->cold};
   struct pz_error why = {0};
   (void)worker;
   job->step_s[i] = 0;
   if (!job->wanted[i] || !job->table->rows[i].predicted) return;
-  enum pz_status status = pz_border(predict_with_constants, &repredict_row, &why);
+  enum pz_status status = pz_border(predict_request, &run, &why);
   pz_raise_if_memory(task, &why);
-  if (status == PZ_OK) job->step_s[i] = repredict_row.step_s;
+  if (status == PZ_OK) job->step_s[i] = run.prediction.step_s;
 }
 
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
@@ -1009,6 +955,7 @@ void pz_errors_memory(struct pz_errors *group, double error) {
   if (fabs(error) > fabs(group->memory_worst)) group->memory_worst = error;
 }
 
+/* Adds the time and the memory error of a row to a group, as far as both are measured. */
 static void add_row_errors(struct pz_errors *group, const struct pz_run_row *row) {
   if (row->predicted && row->measured_s > 0)
     pz_errors_time(group, row->id, row->p.step_s / row->measured_s - 1);
@@ -1029,24 +976,18 @@ void pz_errors_finish(struct pz_errors *group) {
   if (!group->n_memory) group->memory_worst = (double)NAN;
 }
 
-/* Returns the group of this name, which is appended if it is new. */
-static struct pz_errors *find_group(struct pz_errors *list, uint32_t *n, const char *name) {
-  for (uint32_t i = 0; i < *n; i++)
-    if (strcmp(list[i].name, name) == 0) return &list[i];
-  list[*n] = (struct pz_errors){.name = name, .kind = PZ_POINT_RUN};
-  (*n)++;
-  return &list[*n - 1];
-}
-
-/* Sums up errors by group and in total, which is the last group, over the rows of quality ok or
- * over all others.  Returns the number of groups. */
+/* Sums up the errors of the rows of quality ok, or of all others, by group.  The last element of
+ * the list is their total.  Returns the number of elements. */
 static uint32_t collect_errors(const struct pz_run_table *table, bool ok, struct pz_errors *list) {
   struct pz_errors all = {.name = ok ? "all" : "all others", .kind = PZ_POINT_RUN};
   uint32_t n = 0;
   for (uint32_t i = 0; i < table->n_rows; i++) {
     const struct pz_run_row *row = &table->rows[i];
     if ((strcmp(row->quality, "ok") == 0) != ok) continue;
-    add_row_errors(find_group(list, &n, row->group), row);
+    uint32_t group = 0;
+    while (group < n && strcmp(list[group].name, row->group) != 0) group++;
+    if (group == n) list[n++] = (struct pz_errors){.name = row->group, .kind = PZ_POINT_RUN};
+    add_row_errors(&list[group], row);
     add_row_errors(&all, row);
   }
   if (n || ok) list[n++] = all;
@@ -1054,6 +995,7 @@ static uint32_t collect_errors(const struct pz_run_table *table, bool ok, struct
   return n;
 }
 
+/* The arguments of pz_runs_predict(). */
 struct runs_args {
   struct pz_run_terms terms;
   const char *name, *text;
@@ -1061,6 +1003,7 @@ struct runs_args {
   struct pz_runs **out;
 };
 
+/* Checks the arguments, reads and predicts the table, and sums up its errors. */
 static void predict_runs(struct pz_call *call, void *ctx) {
   struct runs_args *args = ctx;
   struct pz_call own;
@@ -1129,12 +1072,14 @@ static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
   fputc('\n', out);
 }
 
+/* The arguments of pz_runs_csv(). */
 struct csv_args {
   const struct pz_runs *runs;
   char **text;
   size_t *bytes;
 };
 
+/* Writes the table with its predictions as CSV into a text that the caller frees. */
 static void write_csv(struct pz_call *call, void *ctx) {
   struct csv_args *args = ctx;
   pz_require(call, args->runs, "runs");

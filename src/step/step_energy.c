@@ -14,8 +14,9 @@
 
 /* ---- dynamic energy ------------------------------------------------------------------------- */
 
-/* Returns the dynamic energy of one direction of a layer at the chip's clock.  All but HBM and
- * links is proportional to voltage2, the squared voltage relative to the reference clock. */
+/* Returns the dynamic joules of the operators of one direction of a layer at the chip's clock.  All
+ * but HBM and links is proportional to voltage2, the squared voltage relative to that at the
+ * reference clock of the technology. */
 static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
                      double voltage2) {
   const struct pz_chip *chip = &cost->chip;
@@ -38,7 +39,7 @@ static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz
   return sum_j;
 }
 
-/* Returns the part of the repeated layers that the plan recomputes. */
+/* Returns the fraction of the repeated layers that the plan recomputes. */
 static double recomputed_layers(const struct pz_step_model *model, const struct pz_plan *plan) {
   double layers = 0;
   if (model->n_blocks < 1) return 0;
@@ -48,42 +49,37 @@ static double recomputed_layers(const struct pz_step_model *model, const struct 
   return layers / (double)model->n_blocks;
 }
 
-/* Returns the dynamic energy of a microbatch on one device of each stage, by the schedules of its
- * layers. */
-static double scheduled_j(const struct pz_step_model *model, const struct pz_plan *plan) {
-  const struct pz_model_steps *steps = model->steps;
-  const struct pz_layer_step *before = &steps->before, *after = &steps->after;
-  double sum_j = before->forward_j + before->backward_j + (after->forward_j + after->backward_j);
-  double recomputed = recomputed_layers(model, plan);
-  for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
-    const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
-    double layers = (double)model->workload->layers[model->kinds.layer[kind]].count;
-    sum_j += layers * ((1 - recomputed) * (block->forward_j + block->backward_j) +
-                       recomputed * (again->forward_j + again->backward_j));
-  }
-  return sum_j;
-}
-
-/* Returns the dynamic energy of a microbatch through all layers, on one device of each stage. */
+/* Returns the dynamic joules of a microbatch through all layers, on one device of each stage: from
+ * the schedules of the layers if there are any, otherwise from their operators. */
 static double microbatch_j(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan, double voltage2) {
   const struct pz_workload *workload = model->workload;
-  uint32_t kind = 0;
-  double sum_j = 0;
+  const struct pz_layer_kinds *kinds = &model->kinds;
+  double sum_j = 0, recomputed_part = recomputed_layers(model, plan);
   pz_step_model_time(call, model, plan, pz_plan_microbatches(plan), PZ_TIMING_SOLVED);
-  if (model->cost.chip.cold && pz_step_is_scheduled(&model->cost.chip, plan))
-    return scheduled_j(model, plan);
+  const struct pz_model_steps *steps = model->steps;
+  if (model->cost.chip.cold && pz_step_is_scheduled(&model->cost.chip, plan)) {
+    const struct pz_layer_step *before = &steps->before, *after = &steps->after;
+    sum_j = before->forward_j + before->backward_j + (after->forward_j + after->backward_j);
+    for (uint32_t kind = 0; kind < kinds->n; kind++) {
+      const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
+      double layers = (double)workload->layers[kinds->layer[kind]].count;
+      sum_j += layers * ((1 - recomputed_part) * (block->forward_j + block->backward_j) +
+                         recomputed_part * (again->forward_j + again->backward_j));
+    }
+    return sum_j;
+  }
+  uint32_t kind = 0;
   for (uint32_t i = 0; i < workload->n_layers; i++) {
     const struct pz_layer *layer = &workload->layers[i];
     double forward_j = pass_j(call, &model->cost, &layer->ops[PZ_FORWARD], voltage2);
     double backward_j = pass_j(call, &model->cost, &layer->ops[PZ_BACKWARD], voltage2);
     double recomputed = 0; /* part of the forward pass that the backward pass runs again */
-    if (kind < model->kinds.n && model->kinds.layer[kind] == i) {
-      const struct pz_layer_step *block = &model->steps->block[kind];
-      const struct pz_layer_step *again = &model->steps->again[kind];
+    if (kind < kinds->n && kinds->layer[kind] == i) {
+      const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
       double forward_s = pz_kernels_s(&block->forward);
       if (forward_s > 0)
-        recomputed = recomputed_layers(model, plan) *
+        recomputed = recomputed_part *
                      (pz_kernels_s(&again->backward) - pz_kernels_s(&block->backward)) / forward_s;
       kind++;
     }
@@ -143,42 +139,37 @@ struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Calls fn for the operators of one direction of a layer. */
-static void visit_operators(struct pz_call *call, struct pz_step_model *model,
-                            const struct pz_layer *layer, const struct pz_ops *ops,
-                            pz_step_operator_fn *fn, void *ctx) {
-  const struct pz_chip *chip = &model->cost.chip;
-  double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency;
-  for (uint32_t i = 0; i < ops->n; i++) {
-    const struct pz_op *op = &ops->op[i];
-    if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
-    struct pz_work work;
-    struct pz_estimate estimate = pz_estimate_op(call, &model->cost, op, &work);
-    /* only the power limit makes an operator slower than its work on every resource */
-    bool power_limited = chip->cold && estimate.latency_s > (1 + 1e-6) * pz_work_s(&work);
-    bool is_causal = op->kind == PZ_OP_ATTENTION && model->cost.causal;
-    struct pz_step_operator listed = {.layer = layer,
-                                      .op = op,
-                                      .operations = (double)op->matmul_flop,
-                                      .hbm_bytes = estimate.hbm_s * hbm_bytes_per_s,
-                                      .seconds = estimate.latency_s,
-                                      .bound =
-                                          power_limited ? "watts" : pz_bound_name(estimate.bound),
-                                      .times = (double)layer->count};
-    if (!op->matmul_flop)
-      listed.operations = work.lane_s * pz_chip_vector_op_per_s(chip);
-    else if (is_causal)
-      listed.operations *= pz_attention_causal_part(&op->dims, op->span, 0);
-    fn(call, ctx, &listed);
-  }
-}
-
 void pz_step_operators(struct pz_call *call, const struct pz_job *job, const struct pz_plan *plan,
                        pz_step_operator_fn *fn, void *ctx) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
   const struct pz_workload *workload = model->workload;
-  for (uint32_t i = 0; i < workload->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-      visit_operators(call, model, &workload->layers[i], &workload->layers[i].ops[d], fn, ctx);
+  const struct pz_chip *chip = &model->cost.chip;
+  double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency;
+  for (uint32_t i = 0; i < 2 * workload->n_layers; i++) { /* each layer forward, then backward */
+    const struct pz_layer *layer = &workload->layers[i / 2];
+    const struct pz_ops *ops = &layer->ops[i % 2 ? PZ_BACKWARD : PZ_FORWARD];
+    for (uint32_t k = 0; k < ops->n; k++) {
+      const struct pz_op *op = &ops->op[k];
+      if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
+      struct pz_work work;
+      struct pz_estimate estimate = pz_estimate_op(call, &model->cost, op, &work);
+      /* only the power limit makes an operator slower than its work on every resource */
+      bool power_limited = chip->cold && estimate.latency_s > (1 + 1e-6) * pz_work_s(&work);
+      bool is_causal = op->kind == PZ_OP_ATTENTION && model->cost.causal;
+      struct pz_step_operator listed = {.layer = layer,
+                                        .op = op,
+                                        .operations = (double)op->matmul_flop,
+                                        .hbm_bytes = estimate.hbm_s * hbm_bytes_per_s,
+                                        .seconds = estimate.latency_s,
+                                        .bound = pz_bound_name(estimate.bound),
+                                        .times = (double)layer->count};
+      if (power_limited) listed.bound = "watts";
+      if (!op->matmul_flop)
+        listed.operations = work.lane_s * pz_chip_vector_op_per_s(chip);
+      else if (is_causal)
+        listed.operations *= pz_attention_causal_part(&op->dims, op->span, 0);
+      fn(call, ctx, &listed);
+    }
+  }
   pz_close(call, model);
 }

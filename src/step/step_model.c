@@ -24,7 +24,8 @@ bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan
          !pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
 }
 
-/* Returns the context of the layers under a plan. */
+/* Returns the context in which layers are timed for a plan.  The caller sets the number format of
+ * each layer. */
 static struct pz_step_context step_context(struct pz_step_model *model, const struct pz_plan *plan,
                                            int64_t microbatches) {
   struct pz_cost *cost = &model->cost;
@@ -54,7 +55,7 @@ static struct pz_step_context step_context(struct pz_step_model *model, const st
       .collective_cores = collective_cores};
 }
 
-/* Returns the number format of a layer's GEMMs: only repeated layers have less than 16 bits. */
+/* Returns the number format of a layer's GEMMs.  Only repeated layers have less than 16 bits. */
 static enum pz_format layer_format(const struct pz_layer *layer, const struct pz_plan *plan) {
   return pz_is_block(layer) && !layer->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
 }
@@ -114,7 +115,7 @@ static void select_kernels(struct pz_call *call, struct pz_step_model *model,
 
 /* ---- making a model ------------------------------------------------------------------------- */
 
-/* Loads the graphs of a model for a plan into *workload. */
+/* Loads the graphs of a model's layers, for microbatches of mbs samples, into *workload. */
 static void load_workload(struct pz_call *call, const struct pz_job *job,
                           const struct pz_plan *plan, int64_t mbs, struct pz_workload **workload) {
   struct pz_error *err = pz_call_error(call);
@@ -150,37 +151,6 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
   bool wide_predict = plan->bf16_modules & PZ_WIDE_PREDICT;
   if (pz_plan_16bit_layers(plan) || wide_predict)
     pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, wide_predict);
-}
-
-/* Loads the graphs of the model: with an even load of experts for times, which the imbalance
- * lengthens later, and of the device with the most tokens for memory. */
-static void load_workloads(struct pz_call *call, struct pz_step_model *model,
-                           const struct pz_job *job, const struct pz_plan *plan) {
-  struct pz_plan even = *plan;
-  even.imbalance = model->imbalance = 1;
-  load_workload(call, job, &even, plan->mbs, &model->workload);
-  if (plan->halves > 0) load_workload(call, job, &even, plan->mbs / 2, &model->half_workload);
-  if (!model->workload->experts || !(plan->imbalance > 1)) return;
-  load_workload(call, job, plan, plan->mbs, &model->fullest_workload);
-  model->imbalance = model->fullest_workload->options.imbalance;
-}
-
-/* Counts the parameters of the repeated layers by kind, and of the layers before and after them. */
-static void count_params(struct pz_step_model *model, const struct pz_plan *plan) {
-  uint32_t kind = 0;
-  for (uint32_t i = 0; i < model->workload->n_layers; i++) {
-    const struct pz_layer *layer = &model->workload->layers[i];
-    double expert = (double)layer->expert_params;
-    double trained_expert = (double)layer->trained_expert_params;
-    struct pz_step_params params = {(double)layer->params - expert, expert,
-                                    (double)layer->trained_params - trained_expert, trained_expert};
-    if (!pz_plan_trains_adapters(plan)) model->tied_params += (double)layer->tied_params;
-    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
-      model->block_params[kind++] = params;
-    else
-      pz_step_params_add(kind ? &model->after_params : &model->before_params, &params,
-                         (double)layer->count);
-  }
 }
 
 /* Allocates the tables of layer times, and of operator times if passes are scheduled. */
@@ -230,12 +200,34 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   pz_defer(call, pz_step_model_free, model);
   struct pz_call model_call = pz_call_in(call, &model->arena);
   model->constants = job->constants ? job->constants : &pz_constants_default;
-  load_workloads(call, model, job, plan);
+  /* Graphs with an even load of experts, whose times the imbalance lengthens later, and of the
+   * device with the most tokens for memory. */
+  struct pz_plan even = *plan;
+  even.imbalance = model->imbalance = 1;
+  load_workload(call, job, &even, plan->mbs, &model->workload);
+  if (plan->halves > 0) load_workload(call, job, &even, plan->mbs / 2, &model->half_workload);
+  if (model->workload->experts && plan->imbalance > 1) {
+    load_workload(call, job, plan, plan->mbs, &model->fullest_workload);
+    model->imbalance = model->fullest_workload->options.imbalance;
+  }
   model->kinds = pz_layer_kinds_of(&model_call, model->workload);
   allocate_tables(&model_call, model, pz_step_is_scheduled(job->chip, plan));
   model->seq = model->workload->options.seq;
   model->n_blocks = model->kinds.n_blocks;
-  count_params(model, plan);
+  uint32_t kind = 0;
+  for (uint32_t i = 0; i < model->workload->n_layers; i++) {
+    const struct pz_layer *layer = &model->workload->layers[i];
+    double expert = (double)layer->expert_params;
+    double trained_expert = (double)layer->trained_expert_params;
+    struct pz_step_params params = {(double)layer->params - expert, expert,
+                                    (double)layer->trained_params - trained_expert, trained_expert};
+    if (!pz_plan_trains_adapters(plan)) model->tied_params += (double)layer->tied_params;
+    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
+      model->block_params[kind++] = params;
+    else
+      pz_step_params_add(kind ? &model->after_params : &model->before_params, &params,
+                         (double)layer->count);
+  }
   set_cost_model(model, job->chip, job->net, plan, job->times);
   const struct pz_workload *largest =
       model->fullest_workload ? model->fullest_workload : model->workload;
@@ -273,14 +265,8 @@ struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_mod
 
 /* ---- layers of a plan ----------------------------------------------------------------------- */
 
-static bool is_same_key(const struct pz_timed_plan_key *a, const struct pz_timed_plan_key *b) {
-  return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
-         a->modules == b->modules && a->pipeline == b->pipeline && a->dispatcher == b->dispatcher &&
-         a->cuda_graphs == b->cuda_graphs && a->devices == b->devices && a->shards == b->shards &&
-         a->expert_shards == b->expert_shards &&
-         a->several_microbatches == b->several_microbatches &&
-         a->gathers_weights == b->gathers_weights && a->autocasts == b->autocasts;
-}
+_Static_assert(sizeof(struct pz_timed_plan_key) == 10 * sizeof(int) + 3 * sizeof(int64_t),
+               "keys are compared by bytes and must have no padding");
 
 /* Returns the fields of a plan that the times of its layers depend on. */
 static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model,
@@ -317,7 +303,7 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
     plans += PZ_TIMED_PLANS;
   }
   for (int i = 0; i < PZ_TIMED_PLANS; i++) {
-    if (!plans[i].valid || !is_same_key(&key, &plans[i].key)) continue;
+    if (!plans[i].valid || memcmp(&key, &plans[i].key, sizeof key) != 0) continue;
     model->steps = &plans[i].steps;
     return;
   }

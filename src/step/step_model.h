@@ -65,10 +65,10 @@ struct pz_step_model {
   struct pz_timed_plan {
     struct pz_timed_plan_key {
       int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
+      int several_microbatches, gathers_weights, autocasts; /* 0 or 1 */
       int64_t devices; /* devices of the plan on a torus, otherwise 0 */
-      int64_t shards,
-          expert_shards; /* shards of gradients scattered in every microbatch, otherwise 1 */
-      bool several_microbatches, gathers_weights, autocasts;
+      /* shards of gradients that are scattered in every microbatch, otherwise 1 */
+      int64_t shards, expert_shards;
     } key;
     bool valid;
     struct pz_model_steps steps;

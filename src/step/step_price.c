@@ -24,11 +24,15 @@
 
 /* A plan that is being priced. */
 struct pricing {
-  struct pz_step_model *model;
+  const struct pz_step_model *model;
   const struct pz_plan *plan;
   int64_t microbatches; /* microbatches of a replica in a step */
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
+  int64_t last_chunk; /* index of the last chunk of the model */
+  /* The part of the microbatches that each copy of a stage runs: half of them in bidirectional
+   * pipelines, which have two copies. */
+  double copy_part;
   struct pz_wire_time send;     /* time to send a microbatch's activations to the next stage */
   bool overlaps_send;           /* sends run beside the pass of a chunk */
   struct pz_step_params params; /* parameters of a device of the largest stage */
@@ -46,53 +50,30 @@ struct chunk_layers {
 };
 
 /* Counts the layers of a kind in a chunk. */
-static struct chunk_layers chunk_layers(const struct pz_step_model *model,
-                                        const struct pz_plan *plan,
-                                        const struct pz_pipeline_shape *shape,
-                                        const struct pz_plan_layers *layers, int64_t chunk,
+static struct chunk_layers chunk_layers(const struct pricing *pricing, int64_t chunk,
                                         uint32_t kind) {
-  const struct pz_layer_kinds *kinds = &model->kinds;
-  struct chunk_layers count = {.total = pz_layers_at(layers, chunk)};
+  const struct pz_layer_kinds *kinds = &pricing->model->kinds;
+  const struct pz_plan *plan = pricing->plan;
+  struct chunk_layers count = {.total = pz_layers_at(&pricing->layers, chunk)};
   if (plan->recompute != PZ_RECOMPUTATION_NONE)
-    count.recomputed =
-        pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(shape, (uint32_t)chunk), count.total);
+    count.recomputed = pz_plan_recomputed_layers(
+        plan, pz_pipeline_stage_of(&pricing->shape, (uint32_t)chunk), count.total);
   if (kinds->n == 1) return count;
-  int64_t start = pz_layers_before(layers, chunk);
+  int64_t start = pz_layers_before(&pricing->layers, chunk);
   return (struct chunk_layers){pz_kind_count(kinds, kind, start, count.total),
                                pz_kind_count(kinds, kind, start, count.recomputed)};
 }
 
-/* Like chunk_layers(), for the plan that is being priced. */
-static struct chunk_layers layers_of_chunk(const struct pricing *pricing, int64_t chunk,
-                                           uint32_t kind) {
-  return chunk_layers(pricing->model, pricing->plan, &pricing->shape, &pricing->layers, chunk,
-                      kind);
-}
-
 int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_plan *plan,
                            uint32_t kind) {
-  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
-  struct pz_plan_layers layers = pz_plan_layers(plan, model->n_blocks);
+  struct pricing pricing = {.model = model,
+                            .plan = plan,
+                            .shape = pz_plan_pipeline_shape(plan),
+                            .layers = pz_plan_layers(plan, model->n_blocks)};
   int64_t sum = 0;
   for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++)
-    sum += chunk_layers(model, plan, &shape, &layers, chunk, kind).recomputed;
+    sum += chunk_layers(&pricing, chunk, kind).recomputed;
   return sum;
-}
-
-/* Returns the chunk that a stage holds in one of its slots. */
-static int64_t chunk_at(const struct pricing *pricing, int64_t stage, uint32_t slot) {
-  return pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
-}
-
-/* Returns the index of the last chunk of the model. */
-static int64_t last_chunk(const struct pricing *pricing) {
-  return pricing->plan->pp * pricing->plan->vpp - 1;
-}
-
-/* Returns the part of the microbatches that each copy of a stage runs: half of them in
- * bidirectional pipelines, which have two copies. */
-static double copy_part(const struct pricing *pricing) {
-  return 1.0 / (double)pz_pipeline_copies(pricing->shape.order);
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
@@ -106,7 +87,7 @@ struct window {
   double host_wait_s;            /* time for which the passes wait for these copies */
 };
 
-/* Adds the passes of `times` equal layers to a window. */
+/* Adds the passes of `times` equal layers, each of pass_s seconds, to a window. */
 static void add_layers(struct window *window, const struct pz_pass *pass, double pass_s,
                        double times) {
   window->pass_s += times * pass_s;
@@ -151,12 +132,12 @@ static double exposed_s(const struct pricing *pricing, const struct window *wind
   return pz_fmax(0, added_s);
 }
 
-/* The passes of a chunk for one microbatch. */
+/* The forward and the backward pass of one microbatch through a chunk or a stage. */
 struct chunk_windows {
   struct window forward, backward;
 };
 
-/* Returns the windows of a chunk. */
+/* Returns the passes of one microbatch through a chunk, which collectives may run beside. */
 static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t chunk) {
   const struct pz_step_model *model = pricing->model;
   const struct pz_model_steps *steps = model->steps;
@@ -164,7 +145,7 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
   struct window *forward = &windows.forward, *backward = &windows.backward;
   for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
     const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
-    struct chunk_layers counts = layers_of_chunk(pricing, chunk, kind);
+    struct chunk_layers counts = chunk_layers(pricing, chunk, kind);
     add_layers(forward, &block->forward, block->forward_s, (double)counts.total);
     add_layers(backward, &block->backward, block->backward_s,
                (double)(counts.total - counts.recomputed));
@@ -175,7 +156,7 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
     add_layers(forward, &steps->before.forward, steps->before.forward_s, 1);
     add_layers(backward, &steps->before.backward, steps->before.backward_s, 1);
   }
-  if (chunk == last_chunk(pricing)) {
+  if (chunk == pricing->last_chunk) {
     add_layers(forward, &steps->after.forward, steps->after.forward_s, 1);
     add_layers(backward, &steps->after.backward, steps->after.backward_s, 1);
   }
@@ -193,8 +174,8 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
 
 /* ---- chunks in time ------------------------------------------------------------------------- */
 
-/* Returns the exposed seconds of a transfer between stages.  A transfer that is not overlapped
- * also makes host and device wait for each other. */
+/* Returns the exposed seconds of a transfer to the next stage beside (or after) a pass.  A transfer
+ * that is not overlapped also makes host and device wait for each other. */
 static double send_s(const struct pricing *pricing, const struct window *pass) {
   const struct pz_step_model *model = pricing->model;
   if (pricing->plan->pp == 1) return 0;
@@ -202,69 +183,54 @@ static double send_s(const struct pricing *pricing, const struct window *pass) {
   return pricing->send.s + (model->cost.net.instant ? 0 : model->constants->synchronise_s);
 }
 
-/* Seconds of one microbatch, by chunk. */
-struct chunk_times {
-  double *forward_s, *backward_s;
-  double *weight_gradient_s; /* part of backward_s */
-};
-
-/* Returns whether two neighbouring chunks have the same layers: both lie between the ends of the
- * model. */
-static bool is_same_chunk(const struct pricing *pricing, int64_t a, int64_t b) {
-  if (pricing->model->kinds.n != 1 || a <= 0 || b >= last_chunk(pricing)) return false;
-  struct chunk_layers layers_a = layers_of_chunk(pricing, a, 0);
-  struct chunk_layers layers_b = layers_of_chunk(pricing, b, 0);
-  return layers_a.total == layers_b.total && layers_a.recomputed == layers_b.recomputed;
-}
-
-/* Computes the pass times of all chunks. */
-static void time_chunks(const struct pricing *pricing, const struct chunk_times *times) {
+/* Returns the pipeline to simulate, with the pass times of all chunks stored in the arrays. */
+static struct pz_pipeline make_pipeline(const struct pricing *pricing, double *forward_s,
+                                        double *backward_s, double *weight_gradient_s) {
   const struct pz_step_model *model = pricing->model;
-  for (int64_t chunk = 0; chunk <= last_chunk(pricing); chunk++) {
-    if (chunk && is_same_chunk(pricing, chunk - 1, chunk)) {
-      times->forward_s[chunk] = times->forward_s[chunk - 1];
-      times->backward_s[chunk] = times->backward_s[chunk - 1];
-      times->weight_gradient_s[chunk] = times->weight_gradient_s[chunk - 1];
-      continue;
+  for (int64_t chunk = 0; chunk <= pricing->last_chunk; chunk++) {
+    bool last = chunk == pricing->last_chunk;
+    /* neighbouring chunks between the ends of the model may have the same layers */
+    if (model->kinds.n == 1 && chunk > 1 && !last) {
+      struct chunk_layers layers = chunk_layers(pricing, chunk, 0);
+      struct chunk_layers previous = chunk_layers(pricing, chunk - 1, 0);
+      if (layers.total == previous.total && layers.recomputed == previous.recomputed) {
+        forward_s[chunk] = forward_s[chunk - 1];
+        backward_s[chunk] = backward_s[chunk - 1];
+        weight_gradient_s[chunk] = weight_gradient_s[chunk - 1];
+        continue;
+      }
     }
     struct chunk_windows windows = chunk_windows(pricing, chunk);
     const struct window *forward = &windows.forward, *backward = &windows.backward;
-    bool last = chunk == last_chunk(pricing);
-    double weight_gradient_s = last ? model->steps->after.backward.weight_gradient_s : 0;
+    forward_s[chunk] = forward->pass_s + send_s(pricing, forward) + forward->host_wait_s;
+    backward_s[chunk] = backward->pass_s + send_s(pricing, backward) + backward->host_wait_s;
+    weight_gradient_s[chunk] = last ? model->steps->after.backward.weight_gradient_s : 0;
     for (uint32_t kind = 0; kind < model->kinds.n; kind++)
-      weight_gradient_s += (double)layers_of_chunk(pricing, chunk, kind).total *
-                           model->steps->block[kind].backward.weight_gradient_s;
-    times->forward_s[chunk] = forward->pass_s + send_s(pricing, forward) + forward->host_wait_s;
-    times->backward_s[chunk] = backward->pass_s + send_s(pricing, backward) + backward->host_wait_s;
-    times->weight_gradient_s[chunk] = weight_gradient_s;
+      weight_gradient_s[chunk] += (double)chunk_layers(pricing, chunk, kind).total *
+                                  model->steps->block[kind].backward.weight_gradient_s;
   }
-}
-
-/* Returns the pipeline to simulate. */
-static struct pz_pipeline make_pipeline(const struct pricing *pricing,
-                                        const struct chunk_times *times) {
   return (struct pz_pipeline){.stages = (uint32_t)pricing->plan->pp,
                               .chunks = (uint32_t)pricing->plan->vpp,
                               .microbatches = (uint32_t)pricing->microbatches,
                               .order = pricing->shape.order,
-                              .forward_s = times->forward_s,
-                              .backward_s = times->backward_s,
-                              .weight_s = times->weight_gradient_s};
+                              .forward_s = forward_s,
+                              .backward_s = backward_s,
+                              .weight_s = weight_gradient_s};
 }
 
 /* ---- exchange of gradients and weights ------------------------------------------------------ */
 
-/* Returns the parameters of a device of a stage.  If the first and the last stage are different,
+/* Returns the parameters on a device of a stage.  If the first and the last stage are different,
  * both hold a copy of an embedding that is also the head. */
 static struct pz_step_params stage_params(const struct pricing *pricing, int64_t stage) {
   const struct pz_step_model *model = pricing->model;
   struct pz_step_params params = {.dense = 0};
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
-    int64_t chunk = chunk_at(pricing, stage, slot);
-    bool last = chunk == last_chunk(pricing);
+    int64_t chunk = pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
+    bool last = chunk == pricing->last_chunk;
     for (uint32_t kind = 0; kind < model->kinds.n; kind++)
       pz_step_params_add(&params, &model->block_params[kind],
-                         (double)layers_of_chunk(pricing, chunk, kind).total);
+                         (double)chunk_layers(pricing, chunk, kind).total);
     if (chunk == 0) pz_step_params_add(&params, &model->before_params, 1);
     if (last) pz_step_params_add(&params, &model->after_params, 1);
     if (last && pz_pipeline_separates_ends(&pricing->shape)) {
@@ -306,8 +272,8 @@ struct exchange_times {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* Returns the time of n_collectives of a group over `bytes` in total.  With node_gather, each
- * device gathers for all devices of its node. */
+/* Returns the time of n_collectives of a group of shards over `bytes` in total.  In a framework
+ * with node_gather, each device gathers for all devices of its node. */
 static struct pz_wire_time group_time(const struct pricing *pricing,
                                       const struct param_group *group, enum pz_collective kind,
                                       double bytes, double n_collectives) {
@@ -324,7 +290,7 @@ static struct pz_wire_time group_time(const struct pricing *pricing,
   return sum;
 }
 
-/* Adds the collectives of a group of parameters. */
+/* Adds the collectives of a step over the weights and gradients of a group of replicas. */
 static void add_exchange(const struct pricing *pricing, const struct param_group *group,
                          struct exchange_times *times) {
   static const double WEIGHT_BYTES = 2;
@@ -361,9 +327,10 @@ static void add_exchange(const struct pricing *pricing, const struct param_group
  * the pipeline. */
 static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   struct chunk_windows sum = {{.pass_s = 0}, {.pass_s = 0}};
-  double part = copy_part(pricing);
+  double part = pricing->copy_part;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
-    struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, 0, slot));
+    struct chunk_windows chunk =
+        chunk_windows(pricing, pz_pipeline_chunk_at(&pricing->shape, 0, slot));
     for (int d = 0; d < 2; d++) {
       struct window *window = d ? &chunk.backward : &chunk.forward;
       struct window *stage = d ? &sum.backward : &sum.forward;
@@ -376,7 +343,7 @@ static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   return sum;
 }
 
-/* Collectives that run beside compute, and those that run alone. */
+/* The times of collectives that run beside compute, and of those that run alone. */
 struct overlap {
   struct pz_wire_time beside;
   double alone_s;
@@ -405,7 +372,8 @@ static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
   pz_wire_add(&overlap->beside, time, 1 - alone_part);
 }
 
-/* Returns the exposed seconds of collectives beside a window. */
+/* Returns what collectives add to a window of compute: those that run alone, and what the window
+ * does not hide of the others. */
 static double overlap_s(const struct pricing *pricing, const struct window *window,
                         const struct overlap *overlap) {
   return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
@@ -435,24 +403,7 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
                  overlap_s(pricing, &passes, overlap));
 }
 
-/* Returns the seconds by which kernels are longer because concurrent link traffic uses a part of
- * the chip's power. */
-static double power_s(const struct pricing *pricing, const struct param_group groups[2],
-                      double hidden_s, double all_s) {
-  const struct pz_chip *chip = &pricing->model->cost.chip;
-  struct pz_pass_power power = pz_pass_power_of(chip);
-  double link_j[2];
-  if (!(power.room_watts > 0 && hidden_s > 0)) return 0;
-  for (int i = 0; i < 2; i++) {
-    double others = 1 - 1 / (double)groups[i].replicas;
-    link_j[i] = groups[i].trained * others * pz_exchange_bytes(pricing->plan) *
-                pz_tech_at(chip->tech)->link_j;
-  }
-  double s = (link_j[0] + link_j[1]) / power.room_watts;
-  return hidden_s * pz_fmin(1, s / all_s);
-}
-
-/* Finds the exposed and the hidden exchange of gradients and weights in a step. */
+/* Finds the exposed and the hidden seconds of the exchange of gradients and weights in a step. */
 static void find_exchange(const struct pricing *pricing, struct pz_prediction *out) {
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
@@ -492,13 +443,26 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   double total_s =
       n_gathers * (times.gather.s + times.regather.s) + n_scatters * times.scatter.s + times.last.s;
   out->gradient_hidden_s = pz_fmax(0, total_s - exchange_s); /* rounding may make it negative */
-  out->parts.gradient_s += exchange_s + power_s(pricing, groups, out->gradient_hidden_s, total_s);
+  /* on an unmeasured chip, links use a part of the power beside kernels, which take longer then */
+  struct pz_pass_power power = pz_pass_power_of(&model->cost.chip);
+  double power_s = 0;
+  if (power.room_watts > 0 && out->gradient_hidden_s > 0) {
+    double link_j[2];
+    for (int i = 0; i < 2; i++) {
+      double others = 1 - 1 / (double)groups[i].replicas;
+      link_j[i] = groups[i].trained * others * pz_exchange_bytes(plan) *
+                  pz_tech_at(model->cost.chip.tech)->link_j;
+    }
+    double s = (link_j[0] + link_j[1]) / power.room_watts;
+    power_s = out->gradient_hidden_s * pz_fmin(1, s / total_s);
+  }
+  out->parts.gradient_s += exchange_s + power_s;
 }
 
-/* Finds the time of the optimizer.  The host updates offloaded state while gradients and weights
+/* Finds the seconds of the optimizer.  The host updates offloaded state while gradients and weights
  * are copied, in both directions at the rate of the link. */
 static void find_optimizer(const struct pricing *pricing, struct pz_prediction *out) {
-  static const double GRADIENT_BYTES = 4;
+  static const double GRADIENT_BYTES = 4; /* in fp32 */
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
   const struct pz_constants *constants = model->constants;
@@ -521,37 +485,40 @@ static void find_optimizer(const struct pricing *pricing, struct pz_prediction *
 
 /* ---- the terms of a step -------------------------------------------------------------------- */
 
-/* Returns the layer times of a stage for a microbatch, on average over the copies of the stage. */
+/* Returns the sum of a stage's layer times for a microbatch, on average over the copies of the
+ * stage that bidirectional pipelines have. */
 static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t stage) {
   const struct pz_model_steps *steps = pricing->model->steps;
   struct pz_layer_step sum = {.forward_s = 0};
-  double copy_share = copy_part(pricing);
+  double copy_share = pricing->copy_part;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
-    int64_t chunk = chunk_at(pricing, stage, slot);
+    int64_t chunk = pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
     for (uint32_t kind = 0; kind < pricing->model->kinds.n; kind++) {
-      struct chunk_layers counts = layers_of_chunk(pricing, chunk, kind);
+      struct chunk_layers counts = chunk_layers(pricing, chunk, kind);
       pz_layer_step_add(&sum, &steps->block[kind],
                         copy_share * (double)(counts.total - counts.recomputed));
       pz_layer_step_add(&sum, &steps->again[kind], copy_share * (double)counts.recomputed);
     }
     if (chunk == 0) pz_layer_step_add(&sum, &steps->before, copy_share);
-    if (chunk == last_chunk(pricing)) pz_layer_step_add(&sum, &steps->after, copy_share);
+    if (chunk == pricing->last_chunk) pz_layer_step_add(&sum, &steps->after, copy_share);
   }
   return sum;
 }
 
-/* Exposed seconds of a stage for a microbatch: transfers between stages, and host copies. */
+/* Seconds for which a stage waits in a microbatch: for transfers between stages, and for copies to
+ * or from the host. */
 struct stage_waits {
   double transfer_s, host_s;
 };
 
-/* Returns the exposed waits of a stage for a microbatch, on average over the copies of the stage. */
+/* Returns the waits of a stage in a microbatch, on average over the copies of the stage. */
 static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t stage) {
   struct stage_waits sum = {0, 0};
-  double copy_share = copy_part(pricing);
+  double copy_share = pricing->copy_part;
   if (pricing->plan->pp == 1 && !pricing->plan->offload) return sum;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
-    struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, stage, slot));
+    struct chunk_windows chunk =
+        chunk_windows(pricing, pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot));
     sum.transfer_s +=
         copy_share * (send_s(pricing, &chunk.forward) + send_s(pricing, &chunk.backward));
     sum.host_s += copy_share * (chunk.forward.host_wait_s + chunk.backward.host_wait_s);
@@ -559,7 +526,8 @@ static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t
   return sum;
 }
 
-/* Divides the pipeline's time into the terms of the slowest stage and the bubble. */
+/* Divides the pipeline's time into the terms of the slowest stage and the bubble, which is the
+ * rest. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
@@ -587,20 +555,6 @@ static void find_terms(const struct pricing *pricing, struct pz_prediction *out)
   parts->bubble_s =
       pz_fmax(0, out->step_s - parts->products_s - parts->attention_s - parts->elementwise_s -
                      parts->tensor_s - parts->expert_s - parts->launch_s - parts->transfer_s);
-}
-
-/* Returns the busy seconds of a device of a stage in a step: passes, exchange and optimizer. */
-static double busy_s(const struct pricing *pricing, int64_t stage) {
-  struct pricing stage_pricing = *pricing;
-  struct pz_prediction exchange = {0};
-  struct pz_layer_step step = stage_step(pricing, stage);
-  struct stage_waits waits = sum_stage_waits(pricing, stage);
-  stage_pricing.params = stage_params(pricing, stage);
-  find_exchange(&stage_pricing, &exchange);
-  find_optimizer(&stage_pricing, &exchange);
-  double passes_s = step.forward_s + step.backward_s + waits.transfer_s + waits.host_s;
-  return (double)pricing->microbatches * passes_s + exchange.parts.gradient_s +
-         exchange.parts.optimizer_s;
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -666,7 +620,9 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
                             .plan = plan,
                             .microbatches = pz_plan_microbatches(plan),
                             .shape = pz_plan_pipeline_shape(plan),
-                            .layers = pz_plan_layers(plan, model->n_blocks)};
+                            .layers = pz_plan_layers(plan, model->n_blocks),
+                            .last_chunk = plan->pp * plan->vpp - 1};
+  pricing.copy_part = 1.0 / (double)pz_pipeline_copies(pricing.shape.order);
   pz_step_model_time(call, model, plan, pricing.microbatches, timing);
 
   /* a shared link has the larger one of the rates of the host and of the network interface */
@@ -710,11 +666,8 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   struct pricing pricing = start_pricing(call, model, plan, PZ_TIMING_SOLVED);
   size_t chunks = (size_t)(plan->pp * plan->vpp);
   struct pz_call work = pz_step_model_work(call, model);
-  struct chunk_times times = {pz_alloc(&work, chunks, sizeof(double)),
-                              pz_alloc(&work, chunks, sizeof(double)),
-                              pz_alloc(&work, chunks, sizeof(double))};
-  time_chunks(&pricing, &times);
-  struct pz_pipeline pipeline = make_pipeline(&pricing, &times);
+  double *times = pz_alloc(&work, 3 * chunks, sizeof *times);
+  struct pz_pipeline pipeline = make_pipeline(&pricing, times, times + chunks, times + 2 * chunks);
   bool events = detail && !detail->no_events;
   struct pz_pipeline_run run = pz_pipeline_simulate(&work, &pipeline, events ? call : NULL);
   if (events) detail->run = run;
@@ -732,8 +685,19 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   pz_step_rates(&work, model, plan, &prediction);
   if (detail) {
     detail->stage_s = pz_alloc(call, (size_t)plan->pp, sizeof *detail->stage_s);
-    for (int64_t stage = 0; stage < plan->pp; stage++)
-      detail->stage_s[stage] = busy_s(&pricing, stage);
+    for (int64_t stage = 0; stage < plan->pp; stage++) {
+      /* the busy time of a device: passes, exchange and optimizer */
+      struct pricing stage_pricing = pricing;
+      struct pz_prediction exchange = {0};
+      struct pz_layer_step step = stage_step(&pricing, stage);
+      struct stage_waits waits = sum_stage_waits(&pricing, stage);
+      stage_pricing.params = stage_params(&pricing, stage);
+      find_exchange(&stage_pricing, &exchange);
+      find_optimizer(&stage_pricing, &exchange);
+      double passes_s = step.forward_s + step.backward_s + waits.transfer_s + waits.host_s;
+      detail->stage_s[stage] = (double)pricing.microbatches * passes_s + exchange.parts.gradient_s +
+                               exchange.parts.optimizer_s;
+    }
   }
   find_memory(call, &pricing, &prediction, detail);
   return prediction;
@@ -748,9 +712,7 @@ double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
     pz_raise(call, PZ_LIMIT, "%lld chunks; accepted: at most %d", (long long)(plan->pp * plan->vpp),
              MAX_CHUNKS);
   struct pricing pricing = start_pricing(call, model, plan, PZ_TIMING_BOUND);
-  struct chunk_times times = {forward_s, backward_s, weight_gradient_s};
-  time_chunks(&pricing, &times);
-  struct pz_pipeline pipeline = make_pipeline(&pricing, &times);
+  struct pz_pipeline pipeline = make_pipeline(&pricing, forward_s, backward_s, weight_gradient_s);
   prediction.step_s = pz_pipeline_bound_s(&pipeline);
   find_exchange(&pricing, &prediction);
   find_optimizer(&pricing, &prediction);

@@ -21,14 +21,15 @@ static bool is_attention(const struct pz_step_model *model, const struct pz_op *
          op->dims.batch > 1 && !op->grouped;
 }
 
-/* Returns the FLOP of a GEMM on a device.  A replicated GEMM, which all devices of a
- * tensor-parallel group run alike, is divided among them. */
+/* Returns the FLOP of a GEMM on a device, or 0 if it is part of attention.  A replicated GEMM,
+ * which all devices of a tensor-parallel group run alike, is divided among them. */
 static double gemm_flop(const struct pz_step_model *model, const struct pz_op *op) {
   if (is_attention(model, op)) return 0;
   double devices = op->replicated ? (double)model->workload->options.tp : 1;
   return (double)op->matmul_flop / devices;
 }
 
+/* Returns the FLOP of all forward GEMMs of a layer on a device, without those of attention. */
 static double forward_gemm_flop(const struct pz_step_model *model, const struct pz_layer *layer) {
   double sum = 0;
   for (uint32_t i = 0; i < layer->ops[PZ_FORWARD].n; i++)
@@ -109,6 +110,7 @@ struct mixer_counts {
   double attention, scans, sparse;
 };
 
+/* Counts the repeated layers of a model by how they mix tokens. */
 static struct mixer_counts count_mixers(const struct pz_step_model *model) {
   struct mixer_counts counts = {0};
   for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
@@ -150,50 +152,38 @@ static double recomputed_part(const struct pz_step_model *model, const struct pz
   }
 }
 
-/* Returns the FLOP for a token of what a layer recomputes.  Its GEMMs are a part of
- * layer_gemm_flop(). */
-static double layer_recompute_flop(const struct pz_step_model *model, const struct pz_plan *plan,
-                                   const struct pz_layer *layer, const bool *needed) {
-  const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
-  double all = forward_gemm_flop(model, layer), gemms = 0, attention = 0, last = 0;
-  for (uint32_t i = 0; i < ops->n; i++) {
-    const struct pz_op *op = &ops->op[i];
-    double part = recomputed_part(model, plan, layer, i, needed);
-    double flop = part * gemm_flop(model, op);
-    if (is_attention(model, op)) attention += part * attention_flop(model, op);
-    if (!(flop > 0)) continue;
-    last = flop;
-    gemms += flop;
-  }
-  bool whole = plan->recompute == PZ_RECOMPUTATION_FULL || plan->recompute == PZ_RECOMPUTATION_HALF;
-  /* the backward pass does not read the result of the last GEMM */
-  if (!needed && whole && pz_plan_framework(plan)->stops_early) gemms -= last;
-  return attention + (all > 0 ? layer_gemm_flop(model, layer) * gemms / all : 0);
-}
-
-/* Returns the FLOP for a token of what the plan recomputes in all layers. */
+/* Returns the FLOP for a token of what the plan recomputes in all layers.  Recomputed GEMMs of a
+ * layer are a part of layer_gemm_flop(). */
 static double recompute_flop(struct pz_call *call, const struct pz_step_model *model,
                              const struct pz_plan *plan) {
   double sum = 0;
+  bool is_whole =
+      plan->recompute == PZ_RECOMPUTATION_FULL || plan->recompute == PZ_RECOMPUTATION_HALF;
   if (plan->recompute == PZ_RECOMPUTATION_NONE) return 0;
   for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
     const struct pz_layer *layer = &model->workload->layers[model->kinds.layer[kind]];
+    const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
     const bool *needed = NULL;
+    double all = forward_gemm_flop(model, layer), gemms = 0, attention = 0, last = 0;
     if (pz_recomputes_needed(plan)) needed = pz_recompute_ops(call, layer, plan->saved);
-    sum += layer_recompute_flop(model, plan, layer, needed) *
-           (double)pz_step_recomputed(model, plan, kind);
+    for (uint32_t i = 0; i < ops->n; i++) {
+      const struct pz_op *op = &ops->op[i];
+      double part = recomputed_part(model, plan, layer, i, needed);
+      double flop = part * gemm_flop(model, op);
+      if (is_attention(model, op)) attention += part * attention_flop(model, op);
+      if (!(flop > 0)) continue;
+      last = flop;
+      gemms += flop;
+    }
+    /* the backward pass does not read the result of the last GEMM */
+    if (!needed && is_whole && pz_plan_framework(plan)->stops_early) gemms -= last;
+    double layer_flop = attention + (all > 0 ? layer_gemm_flop(model, layer) * gemms / all : 0);
+    sum += layer_flop * (double)pz_step_recomputed(model, plan, kind);
   }
   return sum;
 }
 
 /* ---- the rates ------------------------------------------------------------------------------ */
-
-/* Returns the data-sheet peak of the plan's precision over that of 16-bit GEMMs. */
-static double peak_factor(const struct pz_chip *chip, const struct pz_plan *plan) {
-  if (plan->precision == PZ_PRECISION_NVFP4)
-    return chip->tensor.nvfp4_speedup > 0 ? chip->tensor.nvfp4_speedup : 4;
-  return plan->precision == PZ_PRECISION_FP8 ? 2 : 1;
-}
 
 void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan, struct pz_prediction *out) {
@@ -209,7 +199,11 @@ void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
    * attention count. */
   double attention_layers = mixers.scans > 0 ? mixers.attention : (double)model->n_blocks;
   double conventional_flop = gemm_flop + 12 * attention_layers * width * (double)model->seq;
-  double peak = pz_chip_tensor_flop_per_s(chip) * peak_factor(chip, plan);
+  double precision_factor = 1; /* data-sheet peak of the precision over that of 16 bit */
+  if (plan->precision == PZ_PRECISION_FP8) precision_factor = 2;
+  if (plan->precision == PZ_PRECISION_NVFP4)
+    precision_factor = chip->tensor.nvfp4_speedup > 0 ? chip->tensor.nvfp4_speedup : 4;
+  double peak = pz_chip_tensor_flop_per_s(chip) * precision_factor;
   out->tokens = (double)(plan->batch * model->seq);
   out->params = (double)workload->totals.model_params;
   out->active_params = (double)workload->totals.active_params;

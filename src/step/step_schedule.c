@@ -29,6 +29,7 @@ static void require_scheduled(struct pz_call *call, const struct pz_chip *chip,
              pz_pipeline_names[plan->pipeline]);
 }
 
+/* The schedules of a plan while they are collected. */
 struct schedule_builder {
   struct pz_call *result; /* allocates in the result */
   struct pz_step_model *model;
@@ -36,8 +37,8 @@ struct schedule_builder {
   struct pz_plan_schedules *schedules;
 };
 
-/* Appends the schedule of one direction of a layer that `count` layers of the model have, unless
- * there are none. */
+/* Appends the schedule of one direction of layer `index` of the graph, which occurs `count` times
+ * in the model, unless it does not occur. */
 static void append_schedule(struct pz_call *call, struct schedule_builder *builder, uint32_t index,
                             enum pz_direction direction, bool recomputed, int64_t count) {
   static const char *const names[] = {"forward", "backward"};
@@ -67,6 +68,7 @@ static void append_schedule(struct pz_call *call, struct schedule_builder *build
   pz_scratch_end(&scratch);
 }
 
+/* The arguments of pz_training_schedule(). */
 struct schedule_args {
   struct pz_job job;
   const struct pz_plan *plan;
@@ -74,6 +76,7 @@ struct schedule_args {
   struct pz_plan_schedules **out;
 };
 
+/* Checks the arguments, and schedules each direction of each layer of the plan. */
 static void schedule_plan(struct pz_call *call, void *ctx) {
   struct schedule_args *args = ctx;
   struct schedule_builder builder = {.options = pz_schedule_options_check(call, args->options)};

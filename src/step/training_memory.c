@@ -20,7 +20,7 @@
 
 /* ---- repeated layers ------------------------------------------------------------------------ */
 
-/* The most entries of the table pz_layer_kinds.before. */
+/* The largest table pz_layer_kinds.before that is allocated: 32 MiB. */
 static const int64_t MOST_ENTRIES = 1 << 22;
 
 /* Returns whether the layer is one of the repeated layers.  Layers that predict further tokens
@@ -30,26 +30,12 @@ bool pz_is_block(const struct pz_layer *layer) {
          (layer->count > 1 && strncmp(layer->name, "predict", 7) != 0);
 }
 
-/* Returns the kind whose layer this is, or kinds->n if it is not a repeated layer. */
+/* Returns the index of the kind of repeated layer that layer `layer` of the workload is, or
+ * kinds->n if it is not a repeated layer. */
 static uint32_t kind_of_layer(const struct pz_layer_kinds *kinds, uint32_t layer) {
   uint32_t kind = 0;
   while (kind < kinds->n && kinds->layer[kind] != layer) kind++;
   return kind;
-}
-
-/* Fills kinds->before: for each kind, how many of the first n repeated layers belong to it. */
-static void count_kinds(const struct pz_workload *workload, struct pz_layer_kinds *kinds) {
-  int64_t n_counted = 0, row_length = kinds->n_blocks + 1;
-  for (uint32_t run_index = 0; run_index < workload->n_order; run_index++)
-    for (int64_t repeat = 0; repeat < workload->order[run_index].repeats; repeat++)
-      for (uint32_t unit_index = 0; unit_index < workload->order[run_index].n_unit; unit_index++) {
-        uint32_t kind = kind_of_layer(kinds, workload->order[run_index].unit[unit_index]);
-        if (kind == kinds->n || n_counted == kinds->n_blocks) continue;
-        for (uint32_t i = 0; i < kinds->n; i++)
-          kinds->before[i * row_length + n_counted + 1] =
-              kinds->before[i * row_length + n_counted] + (i == kind);
-        n_counted++;
-      }
 }
 
 struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_workload *workload) {
@@ -69,7 +55,18 @@ struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_wo
              workload->model);
   kinds.before =
       pz_alloc(call, (size_t)kinds.n * ((size_t)kinds.n_blocks + 1), sizeof *kinds.before);
-  count_kinds(workload, &kinds);
+  int64_t n_counted = 0, row_length = kinds.n_blocks + 1;
+  for (uint32_t run = 0; run < workload->n_order; run++)
+    for (int64_t repeat = 0; repeat < workload->order[run].repeats; repeat++)
+      for (uint32_t unit = 0; unit < workload->order[run].n_unit; unit++) {
+        uint32_t kind = kind_of_layer(&kinds, workload->order[run].unit[unit]);
+        if (kind == kinds.n || n_counted == kinds.n_blocks) continue;
+        for (uint32_t i = 0; i < kinds.n; i++) {
+          int64_t *before = &kinds.before[i * row_length + n_counted];
+          before[1] = before[0] + (i == kind);
+        }
+        n_counted++;
+      }
   return kinds;
 }
 
@@ -84,7 +81,8 @@ double pz_training_memory_sum(const struct pz_training_memory *memory) {
          memory->communication_bytes + memory->reserve_bytes;
 }
 
-/* Returns whether the last two dimensions of a tensor are both n. */
+/* Returns whether the last two dimensions of a tensor are both n, as those of attention scores for
+ * a sequence of n tokens. */
 static bool is_square(const struct pz_tensor *tensor, int64_t n) {
   return tensor->n_dims >= 3 && tensor->shape[tensor->n_dims - 2] == n &&
          tensor->shape[tensor->n_dims - 1] == n;
@@ -109,42 +107,12 @@ static double core_bytes(const struct pz_workload *workload, const struct pz_lay
   return bytes;
 }
 
-/* Returns the parameters of the largest tensor of a layer. */
-static double largest_matrix(const struct pz_layer *layer) {
-  int64_t largest = 0;
-  for (uint32_t i = 0; i < layer->n_tensors; i++)
-    if (layer->tensors[i].role == PZ_ROLE_PARAM) largest = pz_max(largest, layer->tensors[i].elems);
-  return (double)largest;
-}
-
-/* Returns the bytes of a 16-bit gradient of every trained matrix of a layer. */
-static double placeholder_bytes(const struct pz_layer *layer) {
-  double params = 0;
-  for (uint32_t i = 0; i < layer->n_tensors; i++)
-    if (layer->tensors[i].role == PZ_ROLE_PARAM && layer->tensors[i].n_dims > 1 &&
-        !layer->tensors[i].frozen)
-      params += (double)layer->tensors[i].elems;
-  return BF16_BYTES * params;
-}
-
 /* Bytes of the cuBLAS workspace of Transformer Engine on Hopper and later (compute capability
  * 9.0) and on older GPUs, and the number of streams for grouped GEMMs, which have one workspace
  * each (get_cublas_workspace_size_bytes, get_multi_stream_cublas_workspace in its
  * pytorch/module/base.py). */
 static const double ENGINE_BYTES = 32 << 20, OLD_ENGINE_BYTES = 4 << 20;
 static const double GROUPED_STREAMS = 4;
-
-/* Returns whether the result of attention is saved twice.  Megatron stores activations by token
- * and FlashAttention by sample, so a microbatch of several samples is copied (flash_attn in
- * Transformer Engine's pytorch/attention).  The kernels of cuDNN, the default on Hopper and
- * later, need no copy. */
-static bool copies_context(const struct pz_workload *workload, const struct pz_plan *plan,
-                           bool hopper) {
-  const char *library = plan->attention_library;
-  bool names_library = library && *library;
-  return pz_plan_framework(plan)->transformer_engine && workload->options.mbs > 1 &&
-         (names_library ? strcmp(library, "fa2") == 0 : !hopper);
-}
 
 /* Returns the bytes of the tokens that a layer sends to its experts, one copy for each chosen
  * expert. */
@@ -158,28 +126,43 @@ static double routed_bytes(const struct pz_layer *layer) {
   return bytes;
 }
 
+/* Megatron stores activations by token and FlashAttention by sample, so a microbatch of several
+ * samples is copied (flash_attn in Transformer Engine's pytorch/attention).  The kernels of cuDNN,
+ * the default on Hopper and later, need no copy. */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan) {
   struct pz_memory_model model = {.workload = workload, .kinds = kinds};
+  const struct pz_framework *framework = pz_plan_framework(plan);
   bool hopper = chip->calibration.fp8_speedup > 1;
-  for (uint32_t kind = 0; kind < kinds->n && kind < PZ_MEMORY_KINDS; kind++)
-    model.core_bytes[kind] = core_bytes(workload, &workload->layers[kinds->layer[kind]]);
-  for (uint32_t kind = 0; kind < kinds->n; kind++)
-    model.placeholder_bytes =
-        pz_fmax(model.placeholder_bytes, placeholder_bytes(&workload->layers[kinds->layer[kind]]));
+  for (uint32_t kind = 0; kind < kinds->n; kind++) {
+    const struct pz_layer *layer = &workload->layers[kinds->layer[kind]];
+    double trained_params = 0; /* in matrices */
+    if (kind < PZ_MEMORY_KINDS) model.core_bytes[kind] = core_bytes(workload, layer);
+    for (uint32_t i = 0; i < layer->n_tensors; i++) {
+      const struct pz_tensor *tensor = &layer->tensors[i];
+      if (tensor->role == PZ_ROLE_PARAM && tensor->n_dims > 1 && !tensor->frozen)
+        trained_params += (double)tensor->elems;
+    }
+    model.placeholder_bytes = pz_fmax(model.placeholder_bytes, BF16_BYTES * trained_params);
+  }
   for (uint32_t i = 0; i < workload->n_layers; i++) {
     const struct pz_layer *layer = &workload->layers[i];
     model.experts = model.experts || layer->model_expert_params > 0;
     model.layer_params = pz_fmax(model.layer_params, (double)layer->params);
     model.routed_bytes = pz_fmax(model.routed_bytes, routed_bytes(layer));
-    model.matrix_params = pz_fmax(model.matrix_params, largest_matrix(layer));
+    for (uint32_t k = 0; k < layer->n_tensors; k++)
+      if (layer->tensors[k].role == PZ_ROLE_PARAM)
+        model.matrix_params = pz_fmax(model.matrix_params, (double)layer->tensors[k].elems);
   }
-  model.copies_context = copies_context(workload, plan, hopper);
+  const char *library = plan->attention_library;
+  bool copying_kernels = library && *library ? strcmp(library, "fa2") == 0 : !hopper;
+  model.copies_context =
+      framework->transformer_engine && workload->options.mbs > 1 && copying_kernels;
   model.reads_any_order = pz_chip_has_nvfp4(chip);
   model.measured_ratio = chip->correction.memory;
-  model.reserve_bytes = pz_plan_framework(plan)->reserve_bytes;
-  if (pz_plan_framework(plan)->transformer_engine)
+  model.reserve_bytes = framework->reserve_bytes;
+  if (framework->transformer_engine)
     model.reserve_bytes +=
         (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * (1 + (model.experts ? GROUPED_STREAMS : 0));
   return model;
@@ -225,7 +208,8 @@ static double alternate_bytes(const struct pz_layer *layer, double *unread_bytes
   return saved_bytes;
 }
 
-/* Returns the number format in which a repeated layer saves its activations. */
+/* Returns which activations a repeated layer saves in 8 or 4 bit: none, the inputs of GEMMs, or
+ * also those of the gate's activation function. */
 static enum pz_saved_form saved_form(const struct pz_layer *layer, const struct pz_plan *plan) {
   enum pz_format format = layer->wide ? PZ_FORMAT_16BIT : pz_plan_format(plan);
   enum pz_saved_form fp8_form = format ? pz_plan_framework(plan)->fp8_saves : PZ_SAVED_16BIT;
@@ -277,28 +261,31 @@ static void recompute_instead(struct layer_pass *pass, double bytes) {
   pass->net_backward_bytes += bytes;
 }
 
-/* Returns core_bytes() of a layer, from the model where it is stored. */
+/* Returns core_bytes() of a layer; the memory model stores those of the first kinds of layers. */
 static double kind_core_bytes(const struct pz_memory_model *model, const struct pz_layer *layer) {
   for (uint32_t k = 0; k < model->kinds->n && k < PZ_MEMORY_KINDS; k++)
     if (&model->workload->layers[model->kinds->layer[k]] == layer) return model->core_bytes[k];
   return core_bytes(model->workload, layer);
 }
 
-/* Changes the memory of a layer's pass to that with recomputation. */
+/* Changes the memory of a layer's pass to that with recomputation.  Ring attention runs one kernel
+ * for each turn of the ring, whose results torchtitan's selective recomputation saves: with causal
+ * masks, the first device has a whole result in the first turn and half of one in each other. */
 static void recompute(const struct pz_memory_model *model, const struct pz_layer *layer,
-                      const struct pz_plan *plan, enum pz_recomputation recomputation,
-                      struct layer_pass *pass) {
+                      const struct pz_plan *plan, struct layer_pass *pass) {
+  const struct pz_framework *framework = pz_plan_framework(plan);
   double unread, output_bytes = (double)layer->output_bytes;
   int modules = pz_plan_selective_modules(plan);
-  switch (recomputation) {
+  switch (plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
+  case PZ_RECOMPUTATION_HALF:
     /* a recomputed layer result is still allocated when the backward pass begins */
     pass->forward_peak = (double)layer->live_plain.peak_bytes;
     recompute_instead(pass, pass->saved_bytes -
                                 (plan->saved ? pz_saved_bytes(layer, plan->saved) : output_bytes));
     pass->backward_peak =
         pz_fmax((double)layer->live[PZ_FORWARD].peak_bytes,
-                pass->backward_peak + (pz_plan_framework(plan)->stops_early ? 0 : output_bytes));
+                pass->backward_peak + (framework->stops_early ? 0 : output_bytes));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
     recompute_instead(pass, modules ? pz_modules_bytes(layer, modules, saved_form(layer, plan))
@@ -307,28 +294,19 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(layer, &unread);
     recompute_instead(pass, pz_fmax(0, pass->saved_bytes - output_bytes - (gemms - unread)));
-    if (plan->execution == PZ_EXECUTION_COMPILE)
-      break; /* a compiled layer saves only what its backward pass reads */
-    pass->saved_bytes += unread;
-    pass->net_backward_bytes -= unread;
+    if (plan->execution != PZ_EXECUTION_COMPILE) {
+      /* a compiled layer saves only what its backward pass reads */
+      pass->saved_bytes += unread;
+      pass->net_backward_bytes -= unread;
+    }
+    if (framework->rules == PZ_RULES_TITAN && plan->cp > 1) {
+      double ring_results = 1 + 0.5 * (double)(plan->cp - 1);
+      recompute_instead(pass, -((double)layer->context_bytes * ring_results));
+    }
     break;
   }
   default: break;
   }
-}
-
-/* Returns the memory of a layer's passes without recomputation or offload, from its graph. */
-static struct layer_pass layer_pass(const struct pz_layer *layer, enum pz_gradients gradients) {
-  const struct pz_live *forward = &layer->live[PZ_FORWARD],
-                       *backward = &layer->live_backward[gradients],
-                       *in_place = &layer->live_backward[PZ_GRADIENTS_IN_PLACE];
-  bool keeps_gradients = gradients == PZ_GRADIENTS_KEPT;
-  return (struct layer_pass){
-      .forward_peak = (double)forward->peak_bytes,
-      .saved_bytes = (double)forward->net_bytes,
-      .backward_peak = (double)backward->peak_bytes,
-      .net_backward_bytes = (double)in_place->net_bytes,
-      .gradient_bytes = keeps_gradients ? (double)(backward->net_bytes - in_place->net_bytes) : 0};
 }
 
 /* ---- a stage -------------------------------------------------------------------------------- */
@@ -341,7 +319,8 @@ struct stage_walk {
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
   int64_t stage;
-  int64_t chunk;        /* index of the current chunk of the model */
+  bool is_first_chunk;  /* of the model: the current chunk contains the embedding */
+  bool is_last_chunk;   /* the current chunk contains the head */
   int64_t first_block;  /* index of the chunk's first repeated layer */
   int64_t blocks;       /* number of repeated layers in the chunk */
   int64_t n_recomputed; /* how many of them, from the first on, are recomputed */
@@ -379,9 +358,12 @@ static const struct pz_layer *first_block_layer(const struct stage_walk *walk) {
   return &walk->model->workload->layers[walk->model->kinds->layer[0]];
 }
 
-static bool is_first_chunk(const struct stage_walk *walk) { return walk->chunk == 0; }
-static bool is_last_chunk(const struct stage_walk *walk) {
-  return walk->chunk == walk->layers.chunks - 1;
+/* Returns whether the layer is the head with the loss in torchtitan, where these are separate
+ * modules.  Layers for multi-token prediction do not count. */
+static bool is_titan_head(const struct stage_walk *walk, uint32_t i) {
+  const struct pz_layer *layer = &walk->model->workload->layers[i];
+  return walk->titan && layer_kind(walk, i) == AFTER_BLOCKS && layer->logits > 0 &&
+         strncmp(layer->name, "predict", 7) != 0;
 }
 
 /* Returns whether PyTorch's FSDP2 shards the plan.  It shards weights even at ZeRO stage 2,
@@ -397,9 +379,6 @@ static bool is_fsdp2(const struct pz_plan *plan) {
 static bool stays_gathered(const struct pz_plan *plan) {
   return (plan->zero == 3 && plan->pp > 1) || (plan->zero == 2 && is_fsdp2(plan));
 }
-
-/* Returns whether gradients are scattered layer by layer in every microbatch. */
-static bool scatters_layers(const struct pz_plan *plan) { return is_fsdp2(plan) && plan->pp == 1; }
 
 /* Returns the bytes of the weights that are gathered for a layer and for the prefetched one, and
  * in the backward pass of its whole gradient (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).
@@ -430,7 +409,6 @@ static double gathered_bytes(const struct stage_walk *walk, const struct pz_laye
 }
 
 static double gradient_bytes(const struct pz_plan *plan);
-static bool is_titan_head(const struct stage_walk *stage_walk, uint32_t i);
 
 /* Updates the peak with a moment at which a layer allocates `work_bytes` temporarily. */
 static void record_moment(struct stage_walk *walk, const struct pz_layer *layer, double work_bytes,
@@ -456,7 +434,7 @@ static struct repeat_counts chunk_repeats(const struct stage_walk *walk, uint32_
   const struct pz_layer_kinds *kinds = walk->model->kinds;
   int kind = layer_kind(walk, i);
   if (kind < 0) {
-    bool in_chunk = kind == BEFORE_BLOCKS ? is_first_chunk(walk) : is_last_chunk(walk);
+    bool in_chunk = kind == BEFORE_BLOCKS ? walk->is_first_chunk : walk->is_last_chunk;
     return (struct repeat_counts){.n = in_chunk ? walk->model->workload->layers[i].count : 0};
   }
   return (struct repeat_counts){
@@ -465,23 +443,14 @@ static struct repeat_counts chunk_repeats(const struct stage_walk *walk, uint32_
       pz_kind_count(kinds, (uint32_t)kind, walk->first_block, walk->n_offloaded)};
 }
 
-/* Returns how often layer i of the workload occurs in the current chunk. */
-static int64_t n_occurrences(const struct stage_walk *walk, uint32_t i) {
-  return chunk_repeats(walk, i).n;
-}
-
 /* Makes a chunk of the model the current one. */
 static void enter_chunk(struct stage_walk *walk, int64_t chunk) {
-  walk->chunk = chunk;
+  walk->is_first_chunk = chunk == 0;
+  walk->is_last_chunk = chunk == walk->layers.chunks - 1;
   walk->first_block = pz_layers_before(&walk->layers, chunk);
   walk->blocks = pz_layers_at(&walk->layers, chunk);
   walk->n_recomputed = pz_plan_recomputed_layers(walk->plan, walk->stage, walk->blocks);
   walk->n_offloaded = pz_plan_offloaded_layers(walk->plan, walk->blocks);
-}
-
-/* Makes the chunk in one of the stage's slots the current one. */
-static void enter_slot(struct stage_walk *walk, uint32_t slot) {
-  enter_chunk(walk, pz_pipeline_chunk_at(&walk->shape, (uint32_t)walk->stage, slot));
 }
 
 /* Returns the bytes that torchtitan saves for a repeated layer besides those of its graph.  It
@@ -518,15 +487,6 @@ static double titan_gathered_kv_bytes(const struct pz_plan *plan, const struct p
   return 2 * bytes;
 }
 
-/* Returns the bytes of attention results that torchtitan's selective recomputation saves besides
- * the final one.  Ring attention runs one kernel for each step of the ring.  With causal masks,
- * the first device saves a whole result in the first step and half of one in each other step. */
-static double titan_ring_result_bytes(const struct pz_plan *plan, const struct pz_layer *layer) {
-  bool ring = pz_plan_framework(plan)->rules == PZ_RULES_TITAN && plan->cp > 1 &&
-              plan->recompute == PZ_RECOMPUTATION_ALTERNATE;
-  return ring ? (double)layer->context_bytes * (1 + 0.5 * (double)(plan->cp - 1)) : 0;
-}
-
 /* Returns the memory of layer i of the graph as the plan runs it. */
 static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bool recomputed,
                                    bool offloaded) {
@@ -535,9 +495,15 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
   enum pz_saved_form form = saved_form(layer, plan);
   /* embedding and head always receive their gradients from autograd */
   bool from_autograd = layer_kind(walk, i) < 0 && walk->gradients == PZ_GRADIENTS_IN_PLACE;
-  struct layer_pass pass =
-      layer_pass(layer, from_autograd ? PZ_GRADIENTS_PASSING : walk->gradients);
-  enum pz_recomputation recomputation = (enum pz_recomputation)plan->recompute;
+  enum pz_gradients gradients = from_autograd ? PZ_GRADIENTS_PASSING : walk->gradients;
+  const struct pz_live *backward = &layer->live_backward[gradients];
+  int64_t net_backward_bytes = layer->live_backward[PZ_GRADIENTS_IN_PLACE].net_bytes;
+  struct layer_pass pass = {.forward_peak = (double)layer->live[PZ_FORWARD].peak_bytes,
+                            .saved_bytes = (double)layer->live[PZ_FORWARD].net_bytes,
+                            .backward_peak = (double)backward->peak_bytes,
+                            .net_backward_bytes = (double)net_backward_bytes};
+  if (gradients == PZ_GRADIENTS_KEPT)
+    pass.gradient_bytes = (double)(backward->net_bytes - net_backward_bytes);
   if (layer_kind(walk, i) >= 0) {
     double unsaved_bytes = (double)layer->less_bytes[form];
     if (walk->model->copies_context) unsaved_bytes -= (double)layer->context_bytes;
@@ -563,17 +529,14 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
     pass.net_backward_bytes -= extra_bytes;
   }
   if (loss == PZ_LOSS_BESIDE) pass.backward_peak += BF16_BYTES * (double)layer->logits;
-  if (recomputation == PZ_RECOMPUTATION_HALF) recomputation = PZ_RECOMPUTATION_FULL;
-  if (!recomputed) {
+  if (recomputed) {
+    recompute(walk->model, layer, plan, &pass);
+  } else {
     /* adds the expert results that are saved before they are weighted (frameworks.def) */
     double bytes = pz_plan_framework(plan)->routed_saved_bytes / BF16_BYTES * routed_bytes(layer);
     pass.forward_peak += bytes;
     pass.saved_bytes += bytes;
     pass.net_backward_bytes -= bytes;
-  }
-  if (recomputed) {
-    recompute(walk->model, layer, plan, recomputation, &pass);
-    recompute_instead(&pass, -titan_ring_result_bytes(plan, layer));
   }
   pass.backward_peak += titan_gathered_kv_bytes(plan, layer);
   if (offloaded) { /* offloaded activations return in the backward pass, as recomputed ones do */
@@ -626,71 +589,47 @@ static struct layer_group group_ending_before(const struct stage_walk *walk, uin
   return (struct layer_group){index - start, pass_of_layer(walk, i, recomputed, offloaded)};
 }
 
-/* Returns the bytes that one chunk sends to the next.  The receiver keeps them, the sender does
- * not. */
-static double boundary_bytes(const struct stage_walk *walk) {
-  return (double)first_block_layer(walk)->output_bytes;
-}
-
-/* Records the moments of the forward pass of a chunk.  Every layer of a group changes the bytes
- * by the same amount, so that its first or its last layer has the peak. */
+/* Updates the peak with the forward pass of a chunk.  Every layer of a group changes the bytes by
+ * the same amount, so that its first or its last layer has the peak. */
 static void walk_forward(struct stage_walk *walk) {
-  if (!is_first_chunk(walk)) walk->activation_bytes += boundary_bytes(walk);
+  /* the receiver of what one chunk sends to the next keeps it; the sender does not */
+  double boundary_bytes = (double)first_block_layer(walk)->output_bytes;
+  if (!walk->is_first_chunk) walk->activation_bytes += boundary_bytes;
   for (uint32_t i = 0; i < walk->model->workload->n_layers; i++) {
-    double *saved_bytes =
-        layer_kind(walk, i) == AFTER_BLOCKS ? &walk->logit_bytes : &walk->activation_bytes;
+    const struct pz_layer *layer = &walk->model->workload->layers[i];
+    bool is_head = layer_kind(walk, i) == AFTER_BLOCKS;
+    double *saved_bytes = is_head ? &walk->logit_bytes : &walk->activation_bytes;
     struct layer_group group;
-    for (int64_t index = 0; index < n_occurrences(walk, i); index += group.n) {
+    for (int64_t index = 0; index < chunk_repeats(walk, i).n; index += group.n) {
       group = group_starting_at(walk, i, index);
-      record_moment(walk, &walk->model->workload->layers[i], group.pass.forward_peak, false);
+      record_moment(walk, layer, group.pass.forward_peak, false);
       *saved_bytes += (double)(group.n - 1) * group.pass.saved_bytes;
-      if (group.n > 1)
-        record_moment(walk, &walk->model->workload->layers[i], group.pass.forward_peak, false);
+      if (group.n > 1) record_moment(walk, layer, group.pass.forward_peak, false);
       *saved_bytes += group.pass.saved_bytes;
     }
   }
-  if (!is_last_chunk(walk)) walk->activation_bytes -= boundary_bytes(walk);
-}
-
-/* Returns the bytes of the sharded gradients of a layer. */
-static double sharded_gradient_bytes(const struct stage_walk *walk, const struct pz_layer *layer) {
-  double expert = (double)layer->trained_expert_params,
-         dense = (double)layer->trained_params - expert;
-  return gradient_bytes(walk->plan) * (dense / (double)pz_plan_shards(walk->plan) +
-                                       expert / (double)pz_plan_expert_shards(walk->plan));
+  if (!walk->is_last_chunk) walk->activation_bytes -= boundary_bytes;
 }
 
 /* Updates the bytes after the backward passes of n occurrences of layer i. */
 static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer_pass *pass,
                          int64_t n) {
+  const struct pz_layer *layer = &walk->model->workload->layers[i];
   double times = (double)n;
-  if (n) walk->scattered_params = (double)walk->model->workload->layers[i].trained_params;
-  if (walk->first_gradients || walk->second_gradients)
-    walk->gradient_bytes += times * sharded_gradient_bytes(walk, &walk->model->workload->layers[i]);
+  if (n) walk->scattered_params = (double)layer->trained_params;
+  if (walk->first_gradients || walk->second_gradients) {
+    double expert_params = (double)layer->trained_expert_params;
+    double dense_params = (double)layer->trained_params - expert_params;
+    double sharded_params = dense_params / (double)pz_plan_shards(walk->plan) +
+                            expert_params / (double)pz_plan_expert_shards(walk->plan);
+    walk->gradient_bytes += times * (gradient_bytes(walk->plan) * sharded_params);
+  }
   walk->activation_bytes += times * pass->net_backward_bytes;
   if (layer_kind(walk, i) == AFTER_BLOCKS) {
     walk->activation_bytes += times * pass->saved_bytes;
     walk->logit_bytes -= times * pass->saved_bytes;
   }
   walk->gradient_bytes += times * pass->gradient_bytes;
-}
-
-/* Returns whether the layer is the head with the loss in torchtitan, where these are separate
- * modules.  Layers for multi-token prediction do not count. */
-static bool is_titan_head(const struct stage_walk *walk, uint32_t i) {
-  const struct pz_layer *layer = &walk->model->workload->layers[i];
-  return walk->titan && layer_kind(walk, i) == AFTER_BLOCKS && layer->logits > 0 &&
-         strncmp(layer->name, "predict", 7) != 0;
-}
-
-/* Returns the bytes for each logit while the derivative of the loss is computed.  A compiled
- * loss reads 16-bit logits and writes 16-bit derivatives.  An eager loss holds fp32 logits,
- * their log-softmax and its derivative.  With tensor parallelism, the logits are a DTensor
- * (torch/distributed/tensor/parallel/loss.py). */
-static double loss_bytes(const struct pz_plan *plan) {
-  static const double COMPILED = 2 + 2, EAGER = 3 * 4, DIVIDED = 2 + 2 * 4;
-  if (plan->tp > 1) return DIVIDED;
-  return plan->execution == PZ_EXECUTION_COMPILE ? COMPILED : EAGER;
 }
 
 /* Updates the peak with a moment of the head's backward pass. */
@@ -705,29 +644,37 @@ static void record_head_moment(struct stage_walk *walk, double logit_bytes, doub
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&walk->peak)) walk->peak = now;
 }
 
-/* Records three moments of the head's backward pass: the derivative of the loss, the GEMMs, and
- * the copy of the gradient into the reduce-scatter buffer.  A pipeline stage keeps the logits,
- * which are its result. */
+/* Updates the peak with three moments of the head's backward pass: the derivative of the loss, the
+ * GEMMs, and the copy of the gradient into the reduce-scatter buffer.  A pipeline stage keeps the
+ * logits, which are its result.
+ *
+ * For each logit, a compiled loss reads a 16-bit logit and writes a 16-bit derivative.  An eager
+ * loss holds the fp32 logit, its log-softmax and its derivative.  With tensor parallelism, the
+ * logits are a DTensor (torch/distributed/tensor/parallel/loss.py). */
 static void record_titan_head(struct stage_walk *walk, const struct pz_layer *layer) {
+  static const double COMPILED = 2 + 2, EAGER = 3 * 4, DIVIDED = 2 + 2 * 4;
   const struct pz_plan *plan = walk->plan;
+  double loss_bytes = plan->execution == PZ_EXECUTION_COMPILE ? COMPILED : EAGER;
+  if (plan->tp > 1) loss_bytes = DIVIDED;
   double logits = (double)layer->logits, kept_bytes = plan->pp > 1 ? BF16_BYTES * logits : 0;
   double trained_params = (double)layer->trained_params, weight_bytes = 0;
-  if (is_fsdp2(plan) && !stays_gathered(plan))
+  if (walk->fsdp2 && !stays_gathered(plan))
     weight_bytes = BF16_BYTES * (double)(layer->params + first_block_layer(walk)->params);
-  record_head_moment(walk, loss_bytes(plan) * logits, 0, 0);
+  record_head_moment(walk, loss_bytes * logits, 0, 0);
   record_head_moment(walk, kept_bytes + BF16_BYTES * logits, weight_bytes,
                      BF16_BYTES * trained_params);
-  if (scatters_layers(plan))
+  if (walk->fsdp2 && plan->pp == 1)
     record_head_moment(walk, 0, weight_bytes, (BF16_BYTES + plan->grad_bytes) * trained_params);
 }
 
-/* Records the moments of the backward pass of a chunk, and of the optimizer's step. */
+/* Updates the peak with the backward pass of a chunk and the optimizer's step. */
 static void walk_backward(struct stage_walk *walk) {
   const struct pz_workload *workload = walk->model->workload;
-  if (!is_last_chunk(walk)) walk->communication_bytes = boundary_bytes(walk);
+  if (!walk->is_last_chunk)
+    walk->communication_bytes = (double)first_block_layer(walk)->output_bytes;
   for (uint32_t i = workload->n_layers; i-- > 0;) {
     struct layer_group group;
-    for (int64_t index = n_occurrences(walk, i); index > 0; index -= group.n) {
+    for (int64_t index = chunk_repeats(walk, i).n; index > 0; index -= group.n) {
       group = group_ending_before(walk, i, index);
       if (is_titan_head(walk, i)) {
         record_titan_head(walk, &workload->layers[i]);
@@ -751,7 +698,8 @@ static void walk_backward(struct stage_walk *walk) {
 
 /* Returns the bytes that a microbatch keeps in a chunk until its backward pass. */
 static double waiting_bytes(const struct stage_walk *walk) {
-  double bytes = boundary_bytes(walk) * (!is_first_chunk(walk) - !is_last_chunk(walk));
+  double boundary_bytes = (double)first_block_layer(walk)->output_bytes;
+  double bytes = boundary_bytes * (!walk->is_first_chunk - !walk->is_last_chunk);
   for (uint32_t i = 0; i < walk->model->workload->n_layers; i++) {
     struct repeat_counts counts = chunk_repeats(walk, i);
     int64_t n_both = pz_min(counts.recomputed, counts.offloaded),
@@ -798,14 +746,6 @@ struct slot_memory {
   struct pz_training_memory peak; /* memory at the worst moment with a single microbatch */
 };
 
-/* Returns whether two chunks have the same memory: neither contains an end of the model, and
- * their layers are equal. */
-static bool is_same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
-  return a->model->kinds->n == 1 && !is_first_chunk(a) && !is_first_chunk(b) && !is_last_chunk(a) &&
-         !is_last_chunk(b) && a->blocks == b->blocks && a->n_recomputed == b->n_recomputed &&
-         a->n_offloaded == b->n_offloaded;
-}
-
 /* Returns whether `times` summands up to `bytes` have the same sum in any order: they are
  * integers with a sum far below 2^53. */
 static bool sums_exactly(double bytes, double times) {
@@ -847,8 +787,13 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
   struct pz_training_memory worst = {.activation_bytes = -HUGE_VAL};
   struct stage_walk previous = walk;
   for (uint32_t slot = 0; slot < n_slots; slot++) {
-    enter_slot(&walk, slot);
-    if (slot && is_same_chunk(&previous, &walk)) {
+    enter_chunk(&walk, pz_pipeline_chunk_at(&walk.shape, (uint32_t)walk.stage, slot));
+    bool is_inner = !walk.is_first_chunk && !walk.is_last_chunk;
+    bool follows_inner = slot && !previous.is_first_chunk && !previous.is_last_chunk;
+    bool has_same_layers = walk.model->kinds->n == 1 && walk.blocks == previous.blocks &&
+                           walk.n_recomputed == previous.n_recomputed &&
+                           walk.n_offloaded == previous.n_offloaded;
+    if (is_inner && follows_inner && has_same_layers) {
       slots[slot] = slots[slot - 1];
     } else {
       struct stage_walk slot_walk = walk;
@@ -875,7 +820,8 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
 
 /* ---- weights, gradients and optimizer state ------------------------------------------------- */
 
-/* Parameters of a stage.  A tied matrix has a copy on the first and on the last stage. */
+/* Parameters of a stage.  An embedding that is also the head has a copy on the first and on the
+ * last stage. */
 struct stage_sums {
   double dense, expert;
   double constants;               /* bytes of data that all layers read, and of buffers */
@@ -883,14 +829,14 @@ struct stage_sums {
   double blocks;                  /* parameters in layers with 8-bit or 4-bit GEMMs */
 };
 
-/* Counts the parameters of a stage. */
+/* Sums up the parameters of all layers of a stage. */
 static struct stage_sums stage_sums(struct stage_walk walk) {
   struct stage_sums sums = {.constants = (double)first_block_layer(&walk)->shared_bytes};
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&walk.shape); slot++) {
-    enter_slot(&walk, slot);
+    enter_chunk(&walk, pz_pipeline_chunk_at(&walk.shape, (uint32_t)walk.stage, slot));
     for (uint32_t i = 0; i < walk.model->workload->n_layers; i++) {
       const struct pz_layer *layer = &walk.model->workload->layers[i];
-      double occurrences = (double)n_occurrences(&walk, i);
+      double occurrences = (double)chunk_repeats(&walk, i).n;
       int64_t shared = layer_kind(&walk, i) < 0 ? layer->shared_bytes : 0;
       int64_t tied = pz_pipeline_separates_ends(&walk.shape) ? layer->tied_params : 0;
       sums.dense += occurrences * (double)(layer->params - layer->expert_params + tied);
@@ -906,18 +852,15 @@ static struct stage_sums stage_sums(struct stage_walk walk) {
   return sums;
 }
 
-/* Returns the bytes of a gradient in the format in which the framework accumulates it. */
-static double largest_gradient_bytes(const struct pz_framework *framework) {
-  return framework->accumulation == PZ_ACCUMULATION_KEPT ? BF16_BYTES : FP32_GRADIENT_BYTES;
-}
-
-/* Returns the bytes of a parameter's gradient between the passes. */
+/* Returns the bytes of a parameter's gradient between the passes.  Frameworks that do not add
+ * gradients up in fp32 keep them in 16 bit. */
 static double gradient_bytes(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
     return 0; /* gradients of adapters are counted in the passes */
-  double largest_bytes =
-      pz_fmin(largest_gradient_bytes(framework), framework->state_bytes - framework->weight_bytes);
+  bool is_16bit = framework->accumulation == PZ_ACCUMULATION_KEPT;
+  double largest_bytes = pz_fmin(is_16bit ? BF16_BYTES : FP32_GRADIENT_BYTES,
+                                 framework->state_bytes - framework->weight_bytes);
   return framework->exchanges_sums ? pz_fmin(largest_bytes, plan->grad_bytes) : largest_bytes;
 }
 
@@ -927,8 +870,9 @@ static double optimizer_bytes(const struct pz_memory_model *model, const struct 
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
     return framework->adapter_state_bytes;
+  bool is_16bit_gradient = framework->accumulation == PZ_ACCUMULATION_KEPT;
   double remaining_bytes = pz_fmax(0, framework->state_bytes - framework->weight_bytes -
-                                          largest_gradient_bytes(framework));
+                                          (is_16bit_gradient ? BF16_BYTES : FP32_GRADIENT_BYTES));
   if (remaining_bytes > 2 * FP32_MOMENT_BYTES) /* the optimizer has a master copy */
     remaining_bytes = 2 * FP32_MOMENT_BYTES + pz_plan_master_bytes(plan, model->experts);
   else if (remaining_bytes < 2 * FP32_MOMENT_BYTES) /* the framework stores 16-bit moments */
@@ -937,8 +881,8 @@ static double optimizer_bytes(const struct pz_memory_model *model, const struct 
                         2 * (FP32_MOMENT_BYTES - pz_plan_moment_bytes(plan, model->experts)));
 }
 
-/* Adds weights, gradients and optimizer state of `params` parameters, of which `trained` are
- * trained.  Their state is divided into `shards`. */
+/* Adds weights, gradients and optimizer state of `params` parameters of a stage, of which `trained`
+ * have gradients.  ZeRO divides their state into `shards`. */
 static void add_state(const struct stage_walk *walk, double params, double trained, int64_t shards,
                       struct pz_training_memory *memory) {
   const struct pz_plan *plan = walk->plan;
@@ -984,7 +928,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
   return memory;
 }
 
-/* Returns a walk through a stage that has no current chunk yet. */
+/* Returns the state of a walk through a stage before its first chunk. */
 static struct stage_walk start_walk(const struct pz_memory_model *model, const struct pz_plan *plan,
                                     int64_t stage) {
   return (struct stage_walk){.model = model,
@@ -997,7 +941,7 @@ static struct stage_walk start_walk(const struct pz_memory_model *model, const s
                              .gradients = pz_plan_framework(plan)->gradients};
 }
 
-/* Stores the passes of the first repeated layer. */
+/* Computes the passes of the first repeated layer once, because every chunk uses them. */
 static void set_first_passes(struct stage_walk *walk) {
   for (int recomputed = 0; recomputed < 2; recomputed++)
     for (int offloaded = 0; offloaded <= (walk->plan->offload & PZ_OFFLOAD_ACTIVATIONS);
@@ -1029,7 +973,7 @@ double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *
   walk.shape.microbatches = (uint32_t)microbatches;
   set_first_passes(&walk);
   for (uint32_t slot = 0; slot < n_slots; slot++) {
-    enter_slot(&walk, slot);
+    enter_chunk(&walk, pz_pipeline_chunk_at(&walk.shape, (uint32_t)walk.stage, slot));
     offloaded_bytes[slot] = chunk_offload_bytes(&walk);
   }
   for (uint32_t moment = 0; moment < pz_pipeline_moments(&walk.shape); moment++) {
@@ -1054,10 +998,10 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
                                              int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);
   walk.shape.microbatches = (uint32_t)microbatches;
-  walk.first_gradients = scatters_layers(plan) && microbatches == 1;
+  bool scatters_layers = walk.fsdp2 && plan->pp == 1; /* in every microbatch */
+  walk.first_gradients = scatters_layers && microbatches == 1;
   /* replicas of the shards all-reduce a second set (all_reduce_state of _fsdp_param_group.py) */
-  walk.second_gradients =
-      scatters_layers(plan) && microbatches > 1 && pz_plan_is_hybrid_sharded(plan);
+  walk.second_gradients = scatters_layers && microbatches > 1 && pz_plan_is_hybrid_sharded(plan);
   struct pz_training_memory memory = state_bytes(&walk);
   bool sharded = plan->zero > 1 && pz_plan_shards_state(plan);
   if (sharded) walk.gradients = PZ_GRADIENTS_IN_PLACE; /* gathered_bytes() counts whole gradients */
@@ -1079,35 +1023,13 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
 
 /* ---- memory that the allocator reserves ----------------------------------------------------- */
 
-/* Returns the bytes that PyTorch's allocator reserves for FSDP2 beyond the peak: memory freed in
- * one stream is not reusable in another before both synchronise, and blocks of different sizes
- * leave gaps.  With several stages, gradients stay allocated through the step. */
-static double fsdp2_gaps(const struct pz_memory_model *model, const struct pz_constants *constants,
-                         const struct pz_plan *plan, const struct pz_training_memory *peak,
-                         double temporary_bytes) {
-  bool keeps_gradients = plan->pp > 1;
-  double bytes = constants->reserved_dynamic *
-                     (temporary_bytes + (keeps_gradients ? 0 : peak->gradient_bytes)) +
-                 constants->reserved_routed * model->routed_bytes;
-  if (!is_fsdp2(plan)) return bytes;
-  bytes += constants->reserved_state * peak->optimizer_bytes;
-  if (keeps_gradients) /* fp32 gradient sums and 16-bit weights */
-    return bytes + constants->reserved_whole * peak->gradient_bytes *
-                       (1 + BF16_BYTES / FP32_GRADIENT_BYTES);
-  return bytes + constants->reserved_gathered * BF16_BYTES * model->layer_params;
-}
-
-/* Returns the bytes that Megatron Core reserves beyond its state: the fp32 temporaries of the
- * optimizer, and with ZeRO 1 the separate blocks of the parameters before they are copied into
- * one buffer (megatron/core/distributed/param_and_grad_buffer.py).  Activations reuse both. */
-static double megatron_blocks(const struct pz_constants *constants, const struct pz_plan *plan,
-                              const struct pz_training_memory *peak) {
-  if (pz_plan_framework(plan)->rules != PZ_RULES_CORE) return 0;
-  double parameter_blocks = plan->zero == 1 ? peak->weight_bytes : 0;
-  return constants->reserved_root * peak->optimizer_bytes + parameter_blocks;
-}
-
-/* Returns the bytes that the allocator is expected to reserve for a stage with this peak. */
+/* Returns the bytes that the allocator is expected to reserve for a stage with this peak.
+ *
+ * With FSDP2, memory freed in one stream is not reusable in another before both synchronise, and
+ * blocks of different sizes leave gaps; with several stages, gradients stay allocated through the
+ * step.  Megatron Core reserves, beyond its state, the fp32 temporaries of the optimizer, and with
+ * ZeRO 1 the separate blocks of the parameters before they are copied into one buffer
+ * (megatron/core/distributed/param_and_grad_buffer.py).  Activations reuse both. */
 static double allocator_bytes(const struct pz_memory_model *model,
                               const struct pz_constants *constants, const struct pz_plan *plan,
                               const struct pz_training_memory *peak) {
@@ -1116,15 +1038,28 @@ static double allocator_bytes(const struct pz_memory_model *model,
   double temporary_bytes =
       sum - peak->weight_bytes - peak->gradient_bytes - peak->optimizer_bytes - peak->reserve_bytes;
   if (pz_framework_compiles(framework)) return sum; /* compilers place buffers statically */
-  if (framework->shards_stages)
-    return sum + fsdp2_gaps(model, constants, plan, peak, temporary_bytes);
-  return pz_fmax(sum * (1 + constants->reserved_other),
-                 sum - temporary_bytes + megatron_blocks(constants, plan, peak));
+  if (framework->shards_stages) {
+    bool keeps_gradients = plan->pp > 1;
+    double dynamic_bytes = temporary_bytes + (keeps_gradients ? 0 : peak->gradient_bytes);
+    double gaps = constants->reserved_dynamic * dynamic_bytes +
+                  constants->reserved_routed * model->routed_bytes;
+    if (is_fsdp2(plan)) gaps += constants->reserved_state * peak->optimizer_bytes;
+    if (is_fsdp2(plan) && keeps_gradients) /* fp32 gradient sums and 16-bit weights */
+      gaps +=
+          constants->reserved_whole * peak->gradient_bytes * (1 + BF16_BYTES / FP32_GRADIENT_BYTES);
+    else if (is_fsdp2(plan))
+      gaps += constants->reserved_gathered * BF16_BYTES * model->layer_params;
+    return sum + gaps;
+  }
+  double parameter_blocks = plan->zero == 1 ? peak->weight_bytes : 0, megatron_bytes = 0;
+  if (framework->rules == PZ_RULES_CORE)
+    megatron_bytes = constants->reserved_root * peak->optimizer_bytes + parameter_blocks;
+  return pz_fmax(sum * (1 + constants->reserved_other), sum - temporary_bytes + megatron_bytes);
 }
 
-/* Groups of plans with equal intervals of the error of reserved memory (memory_margin.def):
- * FSDP2, FSDP2 with pipeline stages and tensor parallelism, programs compiled by XLA, and all
- * others, which use the interval of Megatron-LM. */
+/* Plans whose prediction of reserved memory has the same error interval (memory_margin.def): FSDP2,
+ * FSDP2 with pipeline stages and tensor parallelism, programs compiled by XLA, and all others,
+ * which use the interval of Megatron-LM. */
 enum margin_group { FSDP2, DIVIDED_STAGES, COMPILED, OTHER };
 static const struct {
   double low, high;

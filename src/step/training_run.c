@@ -14,14 +14,6 @@
 #include "step/prediction.h"
 #include "step/step_energy.h"
 
-/* Stores the reason if the framework cannot run the plan.  The prediction remains valid. */
-static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *run) {
-  struct pz_error why = {0};
-  if (pz_framework_trains(run->plan.framework, model, &why))
-    (void)pz_framework_can_run(&run->plan, model, &why);
-  pz_text_copy(run->refusal, sizeof run->refusal, why.message);
-}
-
 void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
   plan->attention_library = pz_copy_text(call, plan->attention_library);
   plan->peft = pz_plan_trains_adapters(plan) ? pz_copy_text(call, plan->peft) : NULL;
@@ -55,7 +47,10 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
   run.stage_s = detail.stage_s;
   run.reserved_bytes = detail.reserved_bytes;
   run.layers = detail.layers;
-  warn_of_framework(&model, &run);
+  struct pz_error why = {0}; /* the prediction is valid even if the framework cannot run the plan */
+  if (pz_framework_trains(run.plan.framework, &model, &why))
+    (void)pz_framework_can_run(&run.plan, &model, &why);
+  pz_text_copy(run.refusal, sizeof run.refusal, why.message);
   run.events = detail.run.events;
   run.n_events = detail.run.n_events;
   run.layers_text = pz_stage_layers_text(call, &run);
@@ -73,6 +68,7 @@ void pz_training_question(struct pz_call *call, struct pz_job *job, const struct
   job->net = pz_cluster_widen(call, job->net, filled->devices, wide);
 }
 
+/* The arguments of pz_training_predict() or of pz_training_explain(). */
 struct run_args {
   struct pz_job job;
   const struct pz_plan *plan;
@@ -81,6 +77,7 @@ struct run_args {
   struct pz_explanation **explanation;
 };
 
+/* Completes the plan, predicts it, and stores the run in *args->out. */
 static void predict_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
   struct pz_plan plan;
@@ -108,7 +105,8 @@ void pz_training_run_free(struct pz_training_run *run) { pz_object_free(run); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
-/* Returns the origin of a field's value.  The text may be written into `text`. */
+/* Returns where the value of a plan's field comes from, such as "given" or "default of nemo".
+ * `asked` is the plan before unset fields were filled in.  The text may be written into `text`. */
 static const char *field_from(const struct pz_plan *asked, const struct pz_plan *plan,
                               const struct pz_chip *chip, enum pz_plan_field field, char *text,
                               size_t size) {
@@ -123,14 +121,6 @@ static const char *field_from(const struct pz_plan *asked, const struct pz_plan 
   return text;
 }
 
-/* Returns whether a field is relevant for this plan. */
-static bool is_explained(const struct pz_plan *plan, enum pz_plan_field field) {
-  if (field == PZ_PLAN_RECOMPUTE_LAYERS || field == PZ_PLAN_FIRST_LAYERS ||
-      field == PZ_PLAN_LAST_LAYERS)
-    return !pz_plan_is_unset(plan, field);
-  return pz_plan_field_is_relevant(plan, field);
-}
-
 /* Lists the relevant fields of a plan with their values and origins. */
 static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
                            const struct pz_plan *plan, const struct pz_chip *chip,
@@ -139,7 +129,10 @@ static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field field = (enum pz_plan_field)i;
     char value[PZ_FIELD_TEXT_MOST], from[64];
-    if (!is_explained(plan, field)) continue;
+    bool is_layer_count = field == PZ_PLAN_RECOMPUTE_LAYERS || field == PZ_PLAN_FIRST_LAYERS ||
+                          field == PZ_PLAN_LAST_LAYERS;
+    if (is_layer_count && pz_plan_is_unset(plan, field)) continue;
+    if (!is_layer_count && !pz_plan_field_is_relevant(plan, field)) continue;
     pz_plan_field_text(plan, field, value, sizeof value);
     bool is_chip_best = field == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
     explanation->fields[explanation->n_fields++] = (struct pz_field_origin){
@@ -150,6 +143,8 @@ static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
   }
 }
 
+/* Predicts the plan, and stores the origins of its fields and the effects of constants in
+ * *args->explanation. */
 static void explain_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
   struct pz_plan plan, asked = pz_plan_default();
