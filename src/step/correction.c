@@ -20,6 +20,8 @@ double *pz_correction_factor(struct pz_correction *correction, int factor) {
   return factors[factor];
 }
 
+/* Raises an error unless the time is between the FLOP at the peak rate and 10 times the
+ * prediction. */
 void pz_measured_step_check(struct pz_call *call, const char *where,
                             const struct pz_prediction *prediction, double measured_s) {
   static const double MOST = 10; /* the largest factor that a chip file accepts */
@@ -76,6 +78,7 @@ static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker)
   }
 }
 
+/* Returns each step's prediction without correction, and its sensitivity to each factor. */
 struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
                                                   const struct pz_measured_step *steps, uint32_t n,
                                                   unsigned threads) {
@@ -87,6 +90,7 @@ struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
   return job.sensitivities;
 }
 
+/* Stores the predicted seconds of each step with this correction in step_s. */
 void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *steps, uint32_t n,
                         const struct pz_correction *correction, unsigned threads, double *step_s) {
   struct correction_job job = {.steps = steps, .correction = correction, .step_s = step_s};
@@ -117,6 +121,7 @@ struct normal_equations {
   double n; /* runs */
 };
 
+/* Returns whether two steps measure the same run: their predictions and sensitivities are equal. */
 bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b) {
   return fabs(a->step_s / b->step_s - 1) < 1e-9 && memcmp(a->share, b->share, sizeof a->share) == 0;
 }
@@ -216,6 +221,7 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   return correction;
 }
 
+/* Lists the first n factors of a correction with their mean share of the steps. */
 void pz_correction_tell(const struct pz_correction *correction,
                         const struct pz_step_sensitivity *sensitivities, uint32_t n_steps,
                         struct pz_step_factor *list, int n) {

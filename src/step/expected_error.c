@@ -53,6 +53,7 @@ uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_co
   return features;
 }
 
+/* Returns the later features with which a feature forms pairs, as a set of PZ_FEATURE_BIT(). */
 uint64_t pz_feature_partners(enum pz_feature feature) {
   uint64_t partners = 0;
   for (int other = (int)feature + 1; other < PZ_FEATURES; other++) {
@@ -87,9 +88,9 @@ __attribute__((format(printf, 3, 4))) static void append_unvalidated(char *text,
   va_end(args);
 }
 
-/* What the table says about validated runs, as far as a question depends on it. */
+/* The validated runs of the table with the chip and the network that a prediction is for. */
 struct validated_runs {
-  bool has_chip, has_network;        /* some run has the chip, or the network, of the question */
+  bool has_chip, has_network;        /* there are runs with the chip, or the network */
   uint64_t features;                 /* features of the runs on this chip */
   int64_t longest_seq, most_devices; /* of all runs */
 };
@@ -97,15 +98,13 @@ struct validated_runs {
 /* Lists the properties of a question that no validated run has in risk->beyond, counts them in
  * risk->beyond_runs, and sets risk->growth for devices beyond the largest run. */
 static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question *question,
-                            const struct validated_runs *runs) {
+                            const char *chip_line, const struct validated_runs *runs) {
   static const enum pz_feature chip_features[] = {PZ_FEATURE_EXPERTS, PZ_FEATURE_EIGHT_BIT,
                                                   PZ_FEATURE_FOUR_BIT};
   const bool has[] = {question->experts, question->precision == PZ_PRECISION_FP8,
                       question->precision == PZ_PRECISION_NVFP4};
-  char chip_line[48], asked[32], validated[32];
+  char asked[32], validated[32];
   unsigned n_unvalidated = 0;
-  pz_text_copy(chip_line, sizeof chip_line, pz_chip_line(question->chip->name));
-  chip_line[strcspn(chip_line, ",")] = '\0'; /* cuts ", calibrated with ..." */
   if (!runs->has_chip) {
     n_unvalidated++;
     append_unvalidated(risk->beyond, sizeof risk->beyond, "chip line %s", chip_line);
@@ -135,13 +134,15 @@ static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question 
                      pz_text_count(validated, sizeof validated, runs->most_devices));
 }
 
+/* Returns the variances of a question's plans, and what no validated run has, from the table's
+ * text. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
   struct pz_risk risk = {.all = 0};
   struct validated_runs validated = {.most_devices = 0};
   int feature = 0;
   char chip_line[48];
   pz_text_copy(chip_line, sizeof chip_line, pz_chip_line(question->chip->name));
-  chip_line[strcspn(chip_line, ",")] = '\0';
+  chip_line[strcspn(chip_line, ",")] = '\0'; /* cuts ", calibrated with ..." */
   /* the first line is the heading; the table ends at the first line that is not a row */
   const char *line_end = table ? strchr(table, '\n') : NULL;
   for (; line_end; line_end = strchr(line_end + 1, '\n')) {
@@ -181,7 +182,7 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
     memset(risk.own, 0, sizeof risk.own);
     risk.own_steps = true;
   }
-  if (risk.all_runs) add_unvalidated(&risk, question, &validated);
+  if (risk.all_runs) add_unvalidated(&risk, question, chip_line, &validated);
   return risk;
 }
 
@@ -191,6 +192,7 @@ struct pz_risk pz_risk_built_in(const struct pz_risk_question *question) {
 
 /* ---- the error of a plan -------------------------------------------------------------------- */
 
+/* Counts the features in `set`, and the pairs of them, that no validated run has. */
 unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t set,
                         struct pz_expectation *expectation) {
   unsigned count = 0;
@@ -211,6 +213,8 @@ unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t set,
   return count;
 }
 
+/* Returns half the width of the interval of a plan with the features in `set`, relative to the
+ * step. */
 double pz_risk_error(const struct pz_risk *risk, uint64_t set) {
   double variance = risk->all;
   double unseen = risk->beyond_runs + pz_risk_unseen(risk, set, NULL);

@@ -46,8 +46,8 @@ bool pz_feature_is_fitted(enum pz_feature f);
 /* Returns the features after this one in plan_features.def that form pairs with it. */
 uint64_t pz_feature_partners(enum pz_feature f);
 
-/* The expected error for all plans of a question, whose chip, network, devices and sequence are
- * fixed. */
+/* The expected error for all plans of a question: of a model on a chip, network and number of
+ * devices, with a sequence length. */
 struct pz_risk {
   double all;           /* variance that every plan has */
   double unseen;        /* squared error of a feature without a validated run */
@@ -61,7 +61,7 @@ struct pz_risk {
   char beyond[300];            /* the properties counted by beyond_runs, separated by "; " */
 };
 
-/* The properties of a question that select rows of the table, besides features. */
+/* The properties of a question that select rows of the table, besides the features of a plan. */
 struct pz_risk_question {
   const struct pz_chip *chip;
   const struct pz_cluster *net; /* NULL if the job runs within a node */
@@ -70,7 +70,7 @@ struct pz_risk_question {
   int64_t devices, seq; /* 0 if unknown */
 };
 
-/* Returns the risk of a question, from the text of a table or from the built-in table. */
+/* Returns the expected error of a question, from the text of a table or from the built-in table. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question);
 struct pz_risk pz_risk_built_in(const struct pz_risk_question *question);
 

@@ -565,6 +565,7 @@ static void add_ops(struct pz_call *call, const struct pz_step_context *context,
   }
 }
 
+/* Times the kernels of both passes, and counts the tensors with a gradient. */
 void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *context,
                       const struct pz_layer *layer, struct pz_layer_kernels *kernels) {
   struct pz_layer_kernels timed = {.runs = {kernels->runs[0], kernels->runs[1]}};
@@ -592,7 +593,8 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   default: return accumulates ? constants->accumulation_bytes : 0;
   }
   if (!accumulates) return 0;
-  double flop = 2 * tokens * pz_format_bits(context->format) / 16; /* for one parameter */
+  double flop =
+      2 * tokens * pz_format_bits(context->format) / 16; /* for one parameter, at the 16-bit rate */
   double flop_per_s = pz_chip_tensor_flop_per_s(chip) / chip->clock_hz * pz_chip_gemm_hz(chip);
   double memory_s = constants->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(chip);
   double compute_s = flop / flop_per_s;
@@ -600,17 +602,9 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   return constants->fused_accumulation_bytes * exposed_part;
 }
 
-/* Returns the fraction of its gradients that a device adds to the sums, on average over the chains
- * of a microbatch (its halves, or 1).  The last chain adds only a shard if every microbatch
- * scatters its gradients. */
-static double summed_part(const struct pz_step_context *context, int64_t shards) {
-  double chains = context->chains, last_part = 1;
-  if (pz_plan_scatters_per_microbatch(context->plan)) last_part = 1 / (double)pz_max(1, shards);
-  return (chains - 1 + last_part) / chains;
-}
-
-/* Adds gradient accumulation to a backward pass.  An expert has fewer tokens than dense
- * parameters. */
+/* Adds gradient accumulation to a backward pass.  An expert has fewer tokens than dense parameters.
+ * If every microbatch scatters its gradients, the last of its chains (the halves of a microbatch,
+ * or the whole) adds only a shard to the sums. */
 static void add_accumulation(const struct pz_step_context *context, const struct pz_layer *layer,
                              double trained_tensors, struct pz_pass *pass) {
   const struct pz_plan *plan = context->plan;
@@ -623,11 +617,15 @@ static void add_accumulation(const struct pz_step_context *context, const struct
   if (pz_plan_framework(plan)->accumulation != PZ_ACCUMULATION_FUSED)
     pass->launched_ops += trained_tensors;
   double expert_params = expert_tokens > 0 ? (double)layer->trained_expert_params : 0;
-  double dense_params =
-      ((double)layer->trained_params - expert_params) * summed_part(context, pz_plan_shards(plan));
+  double chains = context->chains, dense_part = 1, expert_part = 1; /* that a chain adds */
+  if (pz_plan_scatters_per_microbatch(plan)) {
+    dense_part = (chains - 1 + 1 / (double)pz_max(1, pz_plan_shards(plan))) / chains;
+    expert_part = (chains - 1 + 1 / (double)pz_max(1, pz_plan_expert_shards(plan))) / chains;
+  }
+  double dense_params = ((double)layer->trained_params - expert_params) * dense_part;
   add_elementwise(context, hbm_time_s(context, dense_params, bytes), pass);
   if (!(expert_params > 0)) return;
-  expert_params *= summed_part(context, pz_plan_expert_shards(plan));
+  expert_params *= expert_part;
   double expert_bytes = accumulation_bytes(context, expert_tokens);
   add_elementwise(context, hbm_time_s(context, expert_params, expert_bytes), pass);
 }
@@ -934,6 +932,8 @@ struct pz_solved_passes {
   struct pz_vec list; /* struct solved_pass */
 };
 
+/* Returns an empty store of schedules.  The arena of the call holds it, its own arena the
+ * entries. */
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call) {
   struct pz_solved_passes *solved = pz_alloc(call, 1, sizeof *solved);
   pz_vec_init(&solved->list, &solved->arena, sizeof(struct solved_pass));
@@ -946,7 +946,7 @@ void pz_solved_passes_clear(struct pz_solved_passes *solved) {
   pz_vec_init(&solved->list, &solved->arena, sizeof(struct solved_pass));
 }
 
-/* Returns whether two passes have the same schedule. */
+/* Returns whether two keys describe the same pass, which has one schedule. */
 static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
   return a->layer == b->layer && a->devices == b->devices && a->direction == b->direction &&
          a->recompute == b->recompute && a->saved == b->saved && a->modules == b->modules &&
@@ -1159,6 +1159,7 @@ struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_co
   return step;
 }
 
+/* Adds all times and energies of a layer, multiplied by `times`, to a sum. */
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *step, double times) {
   add_pass(&sum->forward, &step->forward, times);
   add_pass(&sum->backward, &step->backward, times);

@@ -30,6 +30,7 @@ struct pz_pass {
   double busy_s[PZ_WIRES]; /* by kind of link: seconds in which collectives use it */
 };
 
+/* Returns the seconds of a pass's kernels alone, without collectives and launches. */
 static inline double pz_kernels_s(const struct pz_pass *pass) {
   return pass->gemm_s + pass->attention_s + pass->elementwise_s;
 }
@@ -44,8 +45,8 @@ struct pz_layer_kernels {
    * whose result it reduces. */
   double window_s[2][PZ_PASS_WINDOWS];
   double trained_tensors; /* parameter tensors with a gradient */
-  struct pz_op_run
-      *runs[2]; /* by direction and operator, if passes are scheduled; otherwise NULL */
+  /* By direction and operator, if passes are scheduled; otherwise NULL. */
+  struct pz_op_run *runs[2];
 };
 
 /* A layer as a plan runs it.  Times are seconds of one microbatch. */
@@ -59,7 +60,7 @@ struct pz_layer_step {
   double forward_j, backward_j;     /* dynamic energy of scheduled passes, or 0 if unknown */
 };
 
-/* Schedules of passes that were solved for a chip, a network and a set of kernels. */
+/* Schedules of passes that were solved before for a chip, a network and a set of kernels. */
 struct pz_solved_passes;
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call);
 void pz_solved_passes_clear(struct pz_solved_passes *solved); /* accepts NULL; frees all memory */
@@ -104,7 +105,6 @@ struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step
                                       const struct pz_layer_kernels *kernels,
                                       enum pz_direction direction, bool recomputed);
 
-/* Adds `times` the times of a layer to a sum. */
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *step, double times);
 
 #endif

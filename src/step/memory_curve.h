@@ -12,9 +12,8 @@
 
 struct pz_stage_pass {
   const struct pz_pipeline_event *event; /* of the run */
-  bool weights; /* the second part of a split backward pass: gradients of weights */
-  double
-      activation_bytes; /* at the end of the pass, of all chunks; they change linearly during it */
+  bool weights;            /* the second part of a split backward pass: gradients of weights */
+  double activation_bytes; /* of all chunks, at the end of the pass; they change linearly in it */
 };
 
 struct pz_memory_curve {
@@ -24,7 +23,7 @@ struct pz_memory_curve {
   double constant_bytes; /* besides: weights, gradients, optimizer state, libraries */
 };
 
-/* A run with its events, and what it was predicted for. */
+/* A predicted run with its events, and its model, chip and network. */
 struct pz_memory_question {
   const char *model;
   const struct pz_chip *chip;

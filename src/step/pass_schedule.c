@@ -247,6 +247,7 @@ static void run_with_share(const struct pz_pass_power *power, const struct pz_op
   *joules = run->calls * (run_power.joules - run_power.latency_s * power->idle_watts);
 }
 
+/* A run that needs less power than its share takes the time of the next larger share. */
 void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_op_run *run) {
   while (run->levels < PZ_RATE_LEVELS) {
     int level = PZ_RATE_LEVELS - 1 - run->levels, above = level + 1;
@@ -268,6 +269,8 @@ void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_
   }
 }
 
+/* Adds memory traffic, which prolongs a run of a measured chip only if HBM becomes its
+ * bottleneck. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   struct pz_work *work = &run->work;
@@ -283,8 +286,9 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power, of
- * which a GEMM can exchange one for the other. */
+/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power,
+ * because a GEMM can exchange one for the other; tensor_weights are the weights of the tensor
+ * cores. */
 enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_MIX };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
 enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX + MIXES };
@@ -363,6 +367,7 @@ static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int
   return sum > 0 ? head + sum + tail : 0;
 }
 
+/* Returns a lower bound of the makespan from the longest path and the work of each resource. */
 double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_chip *chip = &question->cost->chip;
   struct graph graph = make_graph(call, question);
@@ -387,7 +392,7 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
   for (uint32_t i = 0; i < n; i++)
     bound_s = pz_fmax(bound_s, tasks[i].head + tasks[i].s + tasks[i].tail);
   for (int r = 0; r < LOADS; r++) bound_s = pz_fmax(bound_s, resource_bound_s(tasks, n, r));
-  return bound_s * (1 - 1e-9);
+  return bound_s * (1 - 1e-9); /* rounding must not raise it above a schedule */
 }
 
 /* ---- the problem ---------------------------------------------------------------------------- */
@@ -543,6 +548,7 @@ struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_que
   return pz_problem_build(call, capacity, tasks, n, graph.edges.items, graph.edges.n);
 }
 
+/* Returns the schedule that the solver finds within `steps` steps, with its energy. */
 struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *question,
                                       int64_t steps) {
   struct pz_solve_options options = {.steps = steps};

@@ -14,8 +14,7 @@ struct pz_pass_part {
   const struct pz_ops *ops;     /* NULL if this part of the pass is empty */
   const struct pz_op_run *runs; /* by operator */
   const bool *which;            /* by operator: whether it is run, or NULL if all are */
-  double ring_s,
-      ring_j; /* ring attention: time of the ring beside attention, energy of its links */
+  double ring_s, ring_j; /* time of the ring beside ring attention, and energy of its links */
 };
 
 struct pz_pass_question {

@@ -238,9 +238,8 @@ struct stage {
 struct simulation {
   struct line line;
   struct stage *stages;
-  double *forward_end_s,
-      *backward_end_s;              /* by chunk and microbatch, negative before the pass has run */
-  struct pz_pipeline_event *events; /* NULL if events are not stored */
+  double *forward_end_s, *backward_end_s; /* by chunk and microbatch; negative before the pass */
+  struct pz_pipeline_event *events;       /* NULL if events are not stored */
   uint32_t n_events;
 };
 

@@ -85,6 +85,7 @@ static const char *changed_part(const struct pz_prediction *before,
   return label;
 }
 
+/* Predicts the plan again with each constant raised, and returns those that change it. */
 struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
                                                const struct pz_plan *plan, uint32_t *n) {
   const struct pz_constant_info *info;

@@ -45,6 +45,7 @@ static int find_bits(const char *name, const struct word_bits *table) {
   return table->bits;
 }
 
+/* Parses a saving policy, such as "minimal" or "custom: qkv kept", into a set of GEMMs. */
 bool pz_saved_parse(const char *policy, int *saved) {
   static const struct word_bits policies[] = {{"minimal", MINIMAL},
                                               {"minimal_with_context", MINIMAL | PZ_SAVED_CONTEXT},
@@ -75,10 +76,7 @@ bool pz_modules_parse(const char *names, int *modules) {
       {"moe_act", PZ_MODULE_ACTIVATION},    {"core_attn", PZ_MODULE_CORE}, {"mlp", PZ_MODULE_MLP},
       {"layernorm", PZ_MODULE_NORM},        {"moe", PZ_MODULE_EXPERTS},    {"dense", 0},
       {"act", PZ_MODULE_ACTIVATION},        {"up_proj", PZ_MODULE_UP},     {NULL, 0}};
-  int set;
-  if (!parse_words(names, " ,+", '(', words, &set)) return false; /* a remark follows in brackets */
-  *modules = set;
-  return set != 0;
+  return parse_words(names, " ,+", '(', words, modules) && *modules; /* a remark is in brackets */
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -96,6 +94,7 @@ static int saved_gemm(const struct pz_op *op) {
   return gemm ? find_bits(op->name, gemms) : 0;
 }
 
+/* Returns whether full recomputation leaves out what is saved or not read. */
 bool pz_recomputes_needed(const struct pz_plan *plan) {
   return plan->recompute == PZ_RECOMPUTATION_FULL &&
          (plan->saved || pz_framework_compiles(pz_plan_framework(plan)));
@@ -120,6 +119,7 @@ const bool *pz_recompute_ops(struct pz_call *call, const struct pz_layer *layer,
   return recomputed;
 }
 
+/* Returns the bytes that a layer saves on the device: its input, and the results of these GEMMs. */
 double pz_saved_bytes(const struct pz_layer *layer, int saved) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   double input_bytes = (double)layer->output_bytes, sum = input_bytes;
@@ -136,6 +136,7 @@ double pz_saved_bytes(const struct pz_layer *layer, int saved) {
   return sum;
 }
 
+/* Returns whether a forward operator belongs to one of the modules, by its name. */
 bool pz_in_modules(const struct pz_layer *layer, const struct pz_op *op, int modules) {
   static const struct word_bits names[] = {{"attention_norm", PZ_MODULE_NORM},
                                            {"mlp_norm", PZ_MODULE_NORM},
@@ -218,6 +219,8 @@ static bool is_offloaded(const struct pz_layer *layer, const struct pz_op *op, i
   return modules & module;
 }
 
+/* Returns the bytes of saved inputs of `modules` that the modules `recomputed` do not compute
+ * again. */
 double pz_offloaded_bytes(const struct pz_layer *layer, int modules, int recomputed,
                           enum pz_saved_form form) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];

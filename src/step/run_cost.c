@@ -19,12 +19,15 @@ struct pz_run_cost_options pz_run_cost_options_default(void) {
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 
+/* Returns Young's optimal seconds of work between checkpoints, with Daly's higher-order terms. */
 double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s) {
   double ratio = checkpoint_s / (2 * mtbf_s);
   if (ratio >= 1) return mtbf_s;
   return sqrt(2 * checkpoint_s * mtbf_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
 }
 
+/* Returns the part of the run time that is useful work: the interval over Daly's expected time of
+ * it. */
 double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
                              double mtbf_s) {
   double expected_s =

@@ -310,6 +310,7 @@ static bool put_transformer(struct text_buffer *text, const struct pz_run_model 
   return true;
 }
 
+/* Chooses the model family that has such layers, and writes the shape as its configuration. */
 bool pz_run_model_config(const struct pz_run_model *model, char *config, char *why) {
   struct text_buffer text = {.start = config, .capacity = PZ_RUN_CONFIG};
   struct indexer indexer;

@@ -13,9 +13,8 @@ struct pz_run_model {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq;
   int64_t experts, topk, expert_ffn, shared_experts, shared_ffn, dense_layers, mtp;
   int64_t moe_latent; /* width of the experts' input, or 0 for `hidden` */
-  int64_t q_rank, kv_rank, rope_dim, nope_dim,
-      value_dim;         /* kv_rank is 0 without latent attention */
-  const char *mlp;       /* gelu, swiglu, geglu, relu2 */
+  int64_t q_rank, kv_rank, rope_dim, nope_dim, value_dim; /* latent attention, or 0 */
+  const char *mlp;                                        /* gelu, swiglu, geglu, relu2 */
   const char *ssm;       /* "mamba2:heads=64,...", "gdn:key_heads=16,...", or "" if none */
   const char *layers_as; /* column layer_pattern, or "" if all layers are equal */
   bool plain;            /* a plain PyTorch model, of the family "decoder" */

@@ -250,15 +250,14 @@ static void read_numbers(struct pz_call *call, const struct reader *reader,
                 {PLAN + PZ_PLAN_MTP, &request->model.mtp}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     *counts[i].value = read_count(call, reader, counts[i].column);
-  if (*cell_text(reader, MLA) &&
-      sscanf(cell_text(reader, MLA),
-             "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
-             &request->model.q_rank, &request->model.kv_rank, &request->model.rope_dim,
-             &request->model.nope_dim, &request->model.value_dim) != 5)
+  const char *mla = cell_text(reader, MLA);
+  if (*mla && sscanf(mla, "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
+                     &request->model.q_rank, &request->model.kv_rank, &request->model.rope_dim,
+                     &request->model.nope_dim, &request->model.value_dim) != 5)
     pz_raise(call, PZ_BAD_INPUT,
              "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
              "rank/rope/nope/value dimension",
-             reader->name, reader->csv->lines[reader->row], cell_text(reader, MLA));
+             reader->name, reader->csv->lines[reader->row], mla);
   request->plan = pz_plan_default();
   for (int field = 0; field < PZ_PLAN_FIELDS; field++) {
     const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)field);
@@ -294,7 +293,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *
   return false;
 }
 
-/* Returns the i-th word of a NULL-terminated list, for pz_text_join(). */
+/* Returns the i-th word of the NULL-terminated list ctx, for pz_text_join(). */
 static const char *word_of(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
 /* Refuses the word in a column and lists the accepted ones.  Returns false. */
@@ -921,6 +920,7 @@ static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned
   if (status == PZ_OK) job->step_s[i] = run.prediction.step_s;
 }
 
+/* Predicts the rows with a true `wanted` again, with other constants of unmeasured chips. */
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
                         const struct pz_cold *cold, const bool *wanted, unsigned threads,
                         double *step_s) {
@@ -939,6 +939,7 @@ struct held_runs {
   struct pz_run_table table;
 };
 
+/* Adds the relative error of a step time to the sums of a group. */
 void pz_errors_time(struct pz_errors *group, const char *id, double error) {
   group->n++;
   group->mean += fabs(error);
@@ -948,6 +949,7 @@ void pz_errors_time(struct pz_errors *group, const char *id, double error) {
   group->worst_id = id;
 }
 
+/* Adds the relative error of a peak memory to the sums of a group. */
 void pz_errors_memory(struct pz_errors *group, double error) {
   group->n_memory++;
   group->memory_mean += fabs(error);
@@ -965,6 +967,7 @@ static void add_row_errors(struct pz_errors *group, const struct pz_run_row *row
     pz_errors_memory(group, row->p.peak_bytes / row->measured_bytes - 1);
 }
 
+/* Turns the sums of a group into means, which are NaN without any error. */
 void pz_errors_finish(struct pz_errors *group) {
   double n_times = group->n ? (double)group->n : (double)NAN;
   double n_memory = group->n_memory ? (double)group->n_memory : (double)NAN;

@@ -39,23 +39,17 @@ static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz
   return sum_j;
 }
 
-/* Returns the fraction of the repeated layers that the plan recomputes. */
-static double recomputed_layers(const struct pz_step_model *model, const struct pz_plan *plan) {
-  double layers = 0;
-  if (model->n_blocks < 1) return 0;
-  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++)
-    layers += (double)pz_plan_recomputed_layers(plan, chunk % plan->pp,
-                                                pz_plan_chunk_layers(plan, model->n_blocks, chunk));
-  return layers / (double)model->n_blocks;
-}
-
 /* Returns the dynamic joules of a microbatch through all layers, on one device of each stage: from
  * the schedules of the layers if there are any, otherwise from their operators. */
 static double microbatch_j(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan, double voltage2) {
   const struct pz_workload *workload = model->workload;
   const struct pz_layer_kinds *kinds = &model->kinds;
-  double sum_j = 0, recomputed_part = recomputed_layers(model, plan);
+  double sum_j = 0, recomputed_part = 0; /* of the repeated layers */
+  for (int64_t i = 0; i < plan->pp * plan->vpp && model->n_blocks > 0; i++)
+    recomputed_part += (double)pz_plan_recomputed_layers(
+        plan, i % plan->pp, pz_plan_chunk_layers(plan, model->n_blocks, i));
+  if (model->n_blocks > 0) recomputed_part /= (double)model->n_blocks;
   pz_step_model_time(call, model, plan, pz_plan_microbatches(plan), PZ_TIMING_SOLVED);
   const struct pz_model_steps *steps = model->steps;
   if (model->cost.chip.cold && pz_step_is_scheduled(&model->cost.chip, plan)) {
@@ -88,12 +82,15 @@ static double microbatch_j(struct pz_call *call, struct pz_step_model *model,
   return sum_j;
 }
 
+/* Returns the bytes that links carry for each shared parameter: its gradient, and its 16-bit weight
+ * for each time that it is gathered. */
 double pz_exchange_bytes(const struct pz_plan *plan) {
   static const double WEIGHT_BYTES = 2;
   double gathers = plan->zero == 3 ? 2 : 1;
   return plan->grad_bytes + gathers * WEIGHT_BYTES;
 }
 
+/* Returns the dynamic joules of a step on all devices: passes, optimizer and exchange. */
 double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, double params) {
   static const double MANY = 1e6; /* parameters of the update from which the energy is scaled */

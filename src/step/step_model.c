@@ -19,6 +19,7 @@
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
+/* Returns whether the chip schedules the operators of a pass.  Split backward passes are not. */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan) {
   return chip->execution != PZ_CHIP_STREAM && plan->execution == PZ_EXECUTION_SCHEDULED &&
          !pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
@@ -258,6 +259,7 @@ void pz_step_model_free(void *object) {
   pz_free(model);
 }
 
+/* Returns a call that allocates intermediate data in the model, after freeing the previous data. */
 struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *model) {
   pz_arena_release(&model->work);
   return pz_call_in(call, &model->work);
@@ -291,6 +293,7 @@ static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model
   return key;
 }
 
+/* Times the layers for a plan, unless a plan with the same layer times was timed before. */
 void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
                         const struct pz_plan *plan, int64_t microbatches, enum pz_timing timing) {
   model->cost.net.devices = pz_plan_devices(plan); /* which part of a torus the job occupies */
@@ -343,6 +346,7 @@ struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
   return pz_training_memory(&model->memory, plan, pz_plan_microbatches(plan), stage);
 }
 
+/* Returns the bytes that a device must offer: the upper end of the interval of reserved bytes. */
 double pz_step_needed_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                             int64_t stage) {
   struct pz_training_memory peak = pz_step_memory(model, plan, stage);

@@ -22,6 +22,7 @@ struct pz_step_params {
   double trained, trained_expert; /* those with a gradient */
 };
 
+/* Adds `times` the parameters to a sum. */
 static inline void pz_step_params_add(struct pz_step_params *sum,
                                       const struct pz_step_params *params, double times) {
   sum->dense += times * params->dense;
@@ -37,9 +38,9 @@ struct pz_step_model {
   struct pz_arena work;  /* intermediate data of the plan that is timed or priced */
   struct pz_workload *workload;
   struct pz_workload *half_workload; /* graphs of half a microbatch, or NULL if it is not split */
-  struct pz_workload
-      *fullest_workload; /* graphs of the device with the most tokens, or NULL if loads are even */
-  double imbalance;      /* tokens of the busiest expert device over the mean */
+  /* Graphs of the device with the most tokens, or NULL if loads are even. */
+  struct pz_workload *fullest_workload;
+  double imbalance; /* tokens of the busiest expert device over the mean */
   struct pz_cost cost;
   const struct pz_constants *constants;
   struct pz_layer_kinds kinds; /* kinds of repeated layers */
@@ -127,6 +128,11 @@ int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_pl
  * may be NULL; what it points to is allocated in the arena of the call. */
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan, struct pz_prediction_detail *detail);
+
+/* Sets tokens, parameters, throughput and utilisation of a prediction whose step time is known.
+ * Allocates intermediate data. */
+void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
+                   const struct pz_plan *plan, struct pz_prediction *out);
 
 /* Returns a lower bound of the plan's step in seconds: like pz_step_price(), but with the lower
  * bounds of the pipeline and of schedules. */

@@ -20,7 +20,6 @@
 #include "step/pass_schedule.h"
 #include "step/step_energy.h"
 #include "step/step_model.h"
-#include "step/step_rates.h"
 
 /* A plan that is being priced. */
 struct pricing {
@@ -64,6 +63,7 @@ static struct chunk_layers chunk_layers(const struct pricing *pricing, int64_t c
                                pz_kind_count(kinds, kind, start, count.recomputed)};
 }
 
+/* Returns how many repeated layers of a kind the plan recomputes, in all stages. */
 int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_plan *plan,
                            uint32_t kind) {
   struct pricing pricing = {.model = model,
@@ -249,9 +249,9 @@ struct param_group {
   int64_t stride; /* distance between members of the group, in devices */
 };
 
-/* Returns the group that holds the dense parameters of the largest stage, or its experts, which
- * are distributed over a grid of their own.  With two copies of every stage there are twice as
- * many replicas. */
+/* Returns the group that holds the dense parameters of the largest stage, or if `experts` is set,
+ * its experts, which are distributed over a grid of their own.  With two copies of every stage
+ * there are twice as many replicas. */
 static struct param_group param_group(const struct pricing *pricing, bool experts) {
   const struct pz_plan *plan = pricing->plan;
   int64_t copies = pz_pipeline_copies(pricing->shape.order);
@@ -379,8 +379,8 @@ static double overlap_s(const struct pricing *pricing, const struct window *wind
   return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
 }
 
-/* Returns the exposed seconds of the exchange that happens once a step, beside a stage's passes of
- * a microbatch.
+/* Returns the exposed seconds of the exchange of weights, or of gradients, that happens once a step
+ * beside a stage's passes of a microbatch.
  *
  * Interleaved stages exchange each chunk beside the passes of a group of microbatches through the
  * other chunks.  The first chunk gathers its weights beside its own pass only, and the last one
@@ -597,6 +597,7 @@ static void find_memory(struct pz_call *call, const struct pricing *pricing,
 
 /* ---- entry points --------------------------------------------------------------------------- */
 
+/* Raises an error if the plan is inconsistent, or does not fit the layers or the network. */
 void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan) {
   pz_require_plan(call, plan);
@@ -652,6 +653,7 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
   return pricing;
 }
 
+/* Returns the part by which waiting for stragglers lengthens a step on `devices`. */
 double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,
                        int64_t devices) {
   const struct pz_constants *values = constants ? constants : &pz_constants_default;
@@ -703,6 +705,8 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   return prediction;
 }
 
+/* Like pz_step_price(), but returns only the step, from lower bounds of the pipeline and of
+ * passes. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
                      const struct pz_plan *plan) {
   enum { MAX_CHUNKS = 1024 };

@@ -1,14 +1,20 @@
-/* Throughput and utilisation of a step (step_rates.h): FLOP of the model's GEMMs, of its
- * attention, and of what the plan recomputes, each for a token.  They are those of the model, not
- * of its kernels: operators that all devices of a tensor-parallel group run alike count once. */
-#include "step/step_rates.h"
-
+/* Throughput and utilisation of a step (step_model.h): what it computes, over what the devices
+ * could compute (MFU and HFU, Korthikanti et al., arXiv 2205.05198).
+ *
+ * A token has 6 FLOP for each parameter of a GEMM that it passes, and those of attention.  `mfu`
+ * counts the keys that a token attends to: half of a causal sequence, a window, a chunk.
+ * `mfu_conventional` counts attention in full in every layer, as PaLM (Chowdhery et al., arXiv
+ * 2204.02311, appendix B) and most papers since then print it.  `hfu` adds the FLOP that the plan
+ * recomputes to those of mfu.  All are relative to the data-sheet peak of the precision.  FLOP are
+ * those of the model, not of its kernels: operators that all devices of a tensor-parallel group run
+ * alike count once. */
 #include <string.h>
 
 #include "chip/chip.h"
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
+#include "step/step_model.h"
 #include "workload/op.h"
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */

@@ -253,26 +253,20 @@ static double frozen_weight_bytes(const struct pz_memory_model *model, const str
   return model->reads_any_order ? 1 : 2;
 }
 
-/* Moves `bytes` of activations from what the forward pass saves to what the backward pass
- * recomputes. */
+/* Changes the memory of a layer's pass: `bytes` of activations are recomputed in the backward pass,
+ * or copied back from the host, instead of saved. */
 static void recompute_instead(struct layer_pass *pass, double bytes) {
   pass->saved_bytes -= bytes;
   pass->backward_peak += bytes;
   pass->net_backward_bytes += bytes;
 }
 
-/* Returns core_bytes() of a layer; the memory model stores those of the first kinds of layers. */
-static double kind_core_bytes(const struct pz_memory_model *model, const struct pz_layer *layer) {
-  for (uint32_t k = 0; k < model->kinds->n && k < PZ_MEMORY_KINDS; k++)
-    if (&model->workload->layers[model->kinds->layer[k]] == layer) return model->core_bytes[k];
-  return core_bytes(model->workload, layer);
-}
-
-/* Changes the memory of a layer's pass to that with recomputation.  Ring attention runs one kernel
+/* Changes the memory of a layer's pass to that with recomputation; `kind` is its kind of repeated
+ * layer.  Ring attention runs one kernel
  * for each turn of the ring, whose results torchtitan's selective recomputation saves: with causal
  * masks, the first device has a whole result in the first turn and half of one in each other. */
 static void recompute(const struct pz_memory_model *model, const struct pz_layer *layer,
-                      const struct pz_plan *plan, struct layer_pass *pass) {
+                      uint32_t kind, const struct pz_plan *plan, struct layer_pass *pass) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   double unread, output_bytes = (double)layer->output_bytes;
   int modules = pz_plan_selective_modules(plan);
@@ -288,8 +282,12 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
                 pass->backward_peak + (framework->stops_early ? 0 : output_bytes));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    recompute_instead(pass, modules ? pz_modules_bytes(layer, modules, saved_form(layer, plan))
-                                    : kind_core_bytes(model, layer));
+    if (modules)
+      recompute_instead(pass, pz_modules_bytes(layer, modules, saved_form(layer, plan)));
+    else if (kind < PZ_MEMORY_KINDS)
+      recompute_instead(pass, model->core_bytes[kind]);
+    else
+      recompute_instead(pass, core_bytes(model->workload, layer));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(layer, &unread);
@@ -326,8 +324,8 @@ struct stage_walk {
   int64_t n_recomputed; /* how many of them, from the first on, are recomputed */
   int64_t n_offloaded;  /* how many of them, from the first on, offload activations */
   enum pz_gradients gradients;
-  struct layer_pass first_kind_passes
-      [2][2]; /* passes of the first kind of repeated layer, by [recomputed][offloaded] */
+  /* Passes of the first kind of repeated layer, by [recomputed][offloaded]. */
+  struct layer_pass first_kind_passes[2][2];
   double activation_bytes, gradient_bytes; /* bytes allocated at the current moment */
   double moving_bytes;        /* bytes of activations that are copied to or from the host */
   double logit_bytes;         /* bytes saved by the layers after the repeated ones */
@@ -530,7 +528,7 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
   }
   if (loss == PZ_LOSS_BESIDE) pass.backward_peak += BF16_BYTES * (double)layer->logits;
   if (recomputed) {
-    recompute(walk->model, layer, plan, &pass);
+    recompute(walk->model, layer, (uint32_t)layer_kind(walk, i), plan, &pass);
   } else {
     /* adds the expert results that are saved before they are weighted (frameworks.def) */
     double bytes = pz_plan_framework(plan)->routed_saved_bytes / BF16_BYTES * routed_bytes(layer);
@@ -702,10 +700,9 @@ static double waiting_bytes(const struct stage_walk *walk) {
   double bytes = boundary_bytes * (!walk->is_first_chunk - !walk->is_last_chunk);
   for (uint32_t i = 0; i < walk->model->workload->n_layers; i++) {
     struct repeat_counts counts = chunk_repeats(walk, i);
-    int64_t n_both = pz_min(counts.recomputed, counts.offloaded),
-            n_offloaded = counts.offloaded - n_both;
-    int64_t n_recomputed = counts.recomputed - n_both,
-            n_neither = counts.n - n_both - n_offloaded - n_recomputed;
+    int64_t n_both = pz_min(counts.recomputed, counts.offloaded);
+    int64_t n_offloaded = counts.offloaded - n_both, n_recomputed = counts.recomputed - n_both;
+    int64_t n_neither = counts.n - n_both - n_offloaded - n_recomputed;
     if (n_both) bytes += (double)n_both * pass_of_layer(walk, i, true, true).saved_bytes;
     if (n_offloaded) bytes += (double)n_offloaded * pass_of_layer(walk, i, false, true).saved_bytes;
     if (n_recomputed)
@@ -729,11 +726,10 @@ static double moving_bytes(const struct stage_walk *walk) {
   double largest_bytes = 0;
   for (uint32_t i = 0; i < walk->model->workload->n_layers && walk->n_offloaded; i++) {
     struct repeat_counts counts = chunk_repeats(walk, i);
-    bool recomputed = counts.recomputed > 0;
-    if (counts.offloaded)
-      largest_bytes =
-          pz_fmax(largest_bytes, pass_of_layer(walk, i, recomputed, false).saved_bytes -
-                                     pass_of_layer(walk, i, recomputed, true).saved_bytes);
+    if (!counts.offloaded) continue;
+    double saved_bytes = pass_of_layer(walk, i, counts.recomputed > 0, false).saved_bytes;
+    double device_bytes = pass_of_layer(walk, i, counts.recomputed > 0, true).saved_bytes;
+    largest_bytes = pz_fmax(largest_bytes, saved_bytes - device_bytes);
   }
   return largest_bytes;
 }
@@ -857,7 +853,7 @@ static struct stage_sums stage_sums(struct stage_walk walk) {
 static double gradient_bytes(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
-    return 0; /* gradients of adapters are counted in the passes */
+    return 0; /* gradients of adapters are part of the passes */
   bool is_16bit = framework->accumulation == PZ_ACCUMULATION_KEPT;
   double largest_bytes = pz_fmin(is_16bit ? BF16_BYTES : FP32_GRADIENT_BYTES,
                                  framework->state_bytes - framework->weight_bytes);
@@ -890,13 +886,13 @@ static void add_state(const struct stage_walk *walk, double params, double train
   double shard_count = (double)shards;
   bool keeps_whole = shards > 1 && stays_gathered(plan);
   bool shards_gradients = plan->zero > 2 || pz_plan_scatters_per_microbatch(plan);
-  /* sharded gradients that are allocated within the step are not counted here */
-  bool counted_later = is_fsdp2(plan) && (plan->pp > 1 || walk->first_gradients);
+  /* FSDP2 allocates sharded gradients only within the step */
+  bool within_step = is_fsdp2(plan) && (plan->pp > 1 || walk->first_gradients);
   double device_part = 1 - pz_plan_host_optimizer_fraction(plan);
   bool shards_weights = plan->zero > 2 || is_fsdp2(plan);
   memory->weight_bytes += params * framework->weight_bytes / (shards_weights ? shard_count : 1) +
                           (keeps_whole ? params * BF16_BYTES : 0);
-  if (!counted_later)
+  if (!within_step)
     memory->gradient_bytes += trained * gradient_bytes(plan) /
                               (shards_gradients ? shard_count : 1) *
                               (framework->offloads_gradients ? device_part : 1);
@@ -950,6 +946,7 @@ static void set_first_passes(struct stage_walk *walk) {
           make_pass(walk, walk->model->kinds->layer[0], recomputed, offloaded);
 }
 
+/* Returns the bytes of a microbatch that are on the host between the passes of a chunk. */
 double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                               int64_t chunk) {
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
@@ -964,6 +961,8 @@ double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct 
  * moments. */
 static const double HOST_STATE_BYTES = 16;
 
+/* Returns the most bytes of activations and optimizer state on the host, for a device of a
+ * stage. */
 double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);
@@ -993,6 +992,7 @@ double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *
   return most_bytes + pz_plan_host_optimizer_fraction(plan) * HOST_STATE_BYTES * params;
 }
 
+/* Returns the memory of a stage at its worst moment, if a replica runs `microbatches` in a step. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *model,
                                              const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage) {
@@ -1068,6 +1068,7 @@ static const struct {
 #include "step/memory_margin.def"
 };
 
+/* Returns the bytes that the allocator reserves for a stage, with the interval of their error. */
 struct pz_reserved pz_reserved_of(const struct pz_memory_model *model,
                                   const struct pz_constants *constants, const struct pz_plan *plan,
                                   const struct pz_training_memory *peak) {

@@ -1,7 +1,6 @@
 /* Predictions as objects for programs: pz_training_predict() completes, checks and prices a
  * plan, and pz_training_explain() lists the origins of its fields and the effects of constants. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -14,6 +13,7 @@
 #include "step/prediction.h"
 #include "step/step_energy.h"
 
+/* Replaces texts and arrays of the plan by copies in the arena of the call. */
 void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
   plan->attention_library = pz_copy_text(call, plan->attention_library);
   plan->peft = pz_plan_trains_adapters(plan) ? pz_copy_text(call, plan->peft) : NULL;
@@ -23,6 +23,8 @@ void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
   plan->n_stage_recompute = plan->stage_recompute ? plan->pp : 0;
 }
 
+/* Predicts a plan, with its energy, expected error and texts.  `events` keeps the simulated
+ * passes. */
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events) {
   struct pz_training_run run = {.plan = *plan};
@@ -58,6 +60,7 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
   return run;
 }
 
+/* Checks a caller's arguments, fills in the plan, and extends the network to all its devices. */
 void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                           struct pz_plan *filled, struct pz_cluster *wide) {
   *filled = pz_plan_default();
@@ -105,40 +108,36 @@ void pz_training_run_free(struct pz_training_run *run) { pz_object_free(run); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
-/* Returns where the value of a plan's field comes from, such as "given" or "default of nemo".
- * `asked` is the plan before unset fields were filled in.  The text may be written into `text`. */
-static const char *field_from(const struct pz_plan *asked, const struct pz_plan *plan,
-                              const struct pz_chip *chip, enum pz_plan_field field, char *text,
-                              size_t size) {
-  const char *from = pz_plan_field(field)->from;
-  if (!pz_plan_is_unset(asked, field)) return "given";
-  if (field == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM)
-    return "default on such a chip";
-  if (field == PZ_PLAN_SP && plan->tp == 1) return "off without tensor parallelism";
-  if (field == PZ_PLAN_DP && !asked->devices) return "default";
-  if (from) return from;
-  snprintf(text, size, "default of %s", pz_framework_names[plan->framework]);
-  return text;
-}
-
-/* Lists the relevant fields of a plan with their values and origins. */
+/* Lists the relevant fields of a plan with their values and origins, such as "given" or "default of
+ * nemo".  `asked` is the plan before its unset fields were filled in. */
 static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
                            const struct pz_plan *plan, const struct pz_chip *chip,
                            struct pz_explanation *explanation) {
   explanation->fields = pz_alloc(call, PZ_PLAN_FIELDS, sizeof *explanation->fields);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field field = (enum pz_plan_field)i;
-    char value[PZ_FIELD_TEXT_MOST], from[64];
+    char value[PZ_FIELD_TEXT_MOST];
     bool is_layer_count = field == PZ_PLAN_RECOMPUTE_LAYERS || field == PZ_PLAN_FIRST_LAYERS ||
                           field == PZ_PLAN_LAST_LAYERS;
     if (is_layer_count && pz_plan_is_unset(plan, field)) continue;
     if (!is_layer_count && !pz_plan_field_is_relevant(plan, field)) continue;
     pz_plan_field_text(plan, field, value, sizeof value);
+    const char *from = pz_plan_field(field)->from;
+    if (!pz_plan_is_unset(asked, field))
+      from = "given";
+    else if (field == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM)
+      from = "default on such a chip";
+    else if (field == PZ_PLAN_SP && plan->tp == 1)
+      from = "off without tensor parallelism";
+    else if (field == PZ_PLAN_DP && !asked->devices)
+      from = "default";
+    else if (!from)
+      from = pz_format(call, "default of %s", pz_framework_names[plan->framework]);
     bool is_chip_best = field == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
     explanation->fields[explanation->n_fields++] = (struct pz_field_origin){
         .name = pz_plan_field_name(field),
         .value = pz_copy_text(call, is_chip_best ? "the chip's best" : value),
-        .from = pz_copy_text(call, field_from(asked, plan, chip, field, from, sizeof from)),
+        .from = pz_copy_text(call, from),
         .shown = true};
   }
 }

@@ -23,17 +23,13 @@ static uint32_t *list_layers(struct pz_call *call, const struct pz_workload *wor
   return order;
 }
 
-/* Returns the name of a part of the repeated layers.  It begins with "block", by which
- * pz_is_block() recognises even a single repeated layer. */
-static const char *block_name(struct pz_call *call, const char *name, const char *end) {
-  return pz_format(call, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
-}
-
 /* Returns whether the layer is one of multi-token prediction. */
 static bool is_predict(const struct pz_layer *layer) {
   return strncmp(layer->name, "predict", 7) == 0;
 }
 
+/* Splits the layers of the graph so that those of the first and last repeated layers are
+ * separate. */
 void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
                     int64_t n_last, bool wide_predict) {
   struct pz_call result = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
@@ -66,8 +62,10 @@ void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t 
     wide_layer->count = wide_count[i];
     wide_layer->wide = true;
     layer->count -= wide_count[i];
-    wide_layer->name = block_name(&result, layer->name, "_16bit");
-    layer->name = block_name(&result, layer->name, "");
+    /* by this prefix pz_is_block() recognises even a single repeated layer */
+    const char *prefix = strncmp(layer->name, "block", 5) == 0 ? "" : "block_";
+    wide_layer->name = pz_format(&result, "%s%s_16bit", prefix, layer->name);
+    layer->name = pz_format(&result, "%s%s", prefix, layer->name);
   }
   for (uint32_t i = 0; i < n_layers; i++) {
     uint32_t *inputs = pz_alloc(&result, layers[i].n_from, sizeof *inputs);
