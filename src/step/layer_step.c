@@ -727,7 +727,7 @@ static void add_ring(const struct pz_step_context *context, const struct pz_ops 
   double turns, bytes = ring_bytes(ops, &turns);
   if (!(turns > 0)) return;
   double messages = ceil(turns), rounds = ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
-  /* neighbours of the ring are as far apart as tensor-parallel groups are wide */
+  /* neighbours in the ring are as many devices apart as a tensor-parallel group has */
   struct pz_group group = {pz_plan_cp(context->plan), context->plan->tp};
   double wire_s = bytes / pz_network_neighbour_rate(context->constants, context->network, group);
   pass->launched_ops += messages;

@@ -45,8 +45,8 @@ struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
   int64_t stages = run->plan.pp;
   size_t units = (size_t)shape.stages * pz_pipeline_slots(&shape) * shape.microbatches;
   struct pz_memory_curve *curves = pz_alloc(call, (size_t)stages, sizeof *curves);
-  /* by slot, stage and microbatch: the first part of the backward pass has run, which frees the
-   * activations */
+  /* by slot, stage and microbatch: whether the first part of the backward pass, which frees the
+   * activations, has run */
   bool *freed = pz_alloc(call, units, sizeof *freed);
   struct pz_stage_pass *passes = pz_alloc(call, run->n_events, sizeof *passes);
   for (uint32_t i = 0; i < run->n_events; i++) curves[run->events[i].stage].n++;
@@ -71,7 +71,7 @@ struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
   for (int64_t stage = 0; stage < stages; stage++) {
     const struct pz_training_memory *memory = &run->stages[stage];
     double most_bytes = curves[stage].most_bytes;
-    /* activations of the prediction that the curve does not have are constants of the layers */
+    /* predicted activations beyond the curve are data and buffers that all layers read */
     double constant_bytes = memory->weight_bytes + memory->gradient_bytes +
                             memory->optimizer_bytes + memory->reserve_bytes +
                             pz_fmax(0, memory->activation_bytes - most_bytes);

@@ -329,7 +329,7 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
     task->load[GLOBAL_BUFFER] = run->calls * run->work.glb_s;
     if (node->kind == JOINT) task->load[WIRE] = node->s;
     if (!(power->room_watts > 0)) break;
-    /* weighted loads: the least over all shares of the power budget */
+    /* a weighted load is the least over all shares of the power budget that the run may get */
     for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
     for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
       double power_s = run->level_j[i] / power->room_watts;
@@ -378,7 +378,7 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
   double bound_s = 0;
   for (uint32_t i = 0; i < n; i++)
     set_loads(pz_vec_at(&graph.nodes, struct node, i), &power, chip, &tasks[i]);
-  /* edges are sorted by their ends: all edges to a node come before those from it */
+  /* edges are sorted by their ends, so that all edges to a node come before those from it */
   for (uint32_t e = 0; e < graph.edges.n; e++) {
     const struct bounded_task *before = &tasks[edges[e].before];
     struct bounded_task *after = &tasks[edges[e].after];

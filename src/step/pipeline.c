@@ -41,7 +41,7 @@ static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot)
 /* Returns the seconds to transfer a microbatch from a chunk to the next one, or its gradient back;
  * at the turn of a V both are on one stage. */
 static double hop_s(const struct line *line, uint32_t chunk) {
-  /* in the folded half of DualPipe, the chunks at the turn are on two devices */
+  /* DualPipe is simulated as a V of half its stages, whose turn is between two devices */
   bool at_turn = line->is_v && chunk + 1 == line->stages && !line->is_half;
   bool same_stage = line->is_v ? at_turn : line->stages == 1;
   return same_stage ? 0 : line->pipeline->transfer_s;
@@ -170,7 +170,7 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
     append_next(list, INPUTS, NEAR);
     append_pass(list, WEIGHTS, NEAR, weights++);
   }
-  /* the remaining weight gradients */
+  /* then the gradients of weights that are left, of the far chunk and of the near one */
   for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, FAR, i);
   for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, NEAR, i);
 }
@@ -206,7 +206,7 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
   }
   for (uint32_t i = 0; i < pairs; i++) {
     append_pair(list, NEAR);
-    /* at the turn, the first pair runs one after the other, so that its result is sent sooner */
+    /* at the turn, the first pair of passes runs in series, so that its result is sent sooner */
     if (i == 0 && !later_stages) list->passes[list->n - 2].with_next = false;
     append_pair(list, FAR);
   }
@@ -429,7 +429,7 @@ static double v_bound_s(const struct pz_pipeline *pipeline) {
     return_s += pipeline->forward_s[chunk] + (chunk + 1 < line.chunks ? hop_s(&line, chunk) : 0);
   for (uint32_t stage = 0; stage < line.stages; stage++) {
     uint32_t far = line.chunks - 1 - stage;
-    /* in DualPipe and DualPipeV, the last stage, where microbatches turn round, has one more */
+    /* in DualPipe and DualPipeV, the stage at the turn runs one more near forward pass */
     bool has_extra = stage + 1 == line.stages && pipeline->order != PZ_PIPELINE_ZB_V;
     double near_passes = (double)pz_min(line.microbatches, (int64_t)far + has_extra);
     double far_passes = (double)pz_min(line.microbatches, (int64_t)stage + 1);

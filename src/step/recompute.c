@@ -129,7 +129,7 @@ double pz_saved_bytes(const struct pz_layer *layer, int saved) {
     if (!op->n_out || !(saved_gemm(op) & saved)) continue;
     const struct pz_tensor *result = &layer->tensors[op->out[0]];
     double result_bytes = (double)(result->elems * result->elem_bytes);
-    /* a sum over the tensor-parallel group is saved after it has been divided again */
+    /* the sum over a tensor-parallel group is divided among its devices before it is saved */
     bool is_sum = saved_gemm(op) & (PZ_SAVED_OUT | PZ_SAVED_MLP_OUT);
     sum += is_sum ? pz_fmin(result_bytes, input_bytes) : result_bytes;
   }
@@ -149,7 +149,7 @@ bool pz_in_modules(const struct pz_layer *layer, const struct pz_op *op, int mod
                                            {"combine", PZ_MODULE_EXPERTS},
                                            {"latent_", PZ_MODULE_EXPERTS},
                                            {NULL, 0}};
-  /* operators of the feed-forward layer, where no name above fits */
+  /* other operators of the feed-forward layer, dense or with routed experts */
   static const struct word_bits dense[] = {{"mlp_", PZ_MODULE_MLP}, {NULL, 0}};
   static const struct word_bits routed[] = {{"mlp_act", PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS},
                                             {"mlp_", PZ_MODULE_EXPERTS},

@@ -189,7 +189,8 @@ static struct pz_pipeline make_pipeline(const struct pricing *pricing, double *f
   const struct pz_step_model *model = pricing->model;
   for (int64_t chunk = 0; chunk <= pricing->last_chunk; chunk++) {
     bool last = chunk == pricing->last_chunk;
-    /* neighbouring chunks between the ends of the model may have the same layers */
+    /* a chunk takes as long as the one before if both have equal layers, without the model's
+     * ends */
     if (model->kinds.n == 1 && chunk > 1 && !last) {
       struct chunk_layers layers = chunk_layers(pricing, chunk, 0);
       struct chunk_layers previous = chunk_layers(pricing, chunk - 1, 0);
@@ -443,7 +444,7 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   double total_s =
       n_gathers * (times.gather.s + times.regather.s) + n_scatters * times.scatter.s + times.last.s;
   out->gradient_hidden_s = pz_fmax(0, total_s - exchange_s); /* rounding may make it negative */
-  /* on an unmeasured chip, links use a part of the power beside kernels, which take longer then */
+  /* on an unmeasured chip, concurrent links use a part of the power, and kernels take longer */
   struct pz_pass_power power = pz_pass_power_of(&model->cost.chip);
   double power_s = 0;
   if (power.room_watts > 0 && out->gradient_hidden_s > 0) {
@@ -626,7 +627,7 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
   pricing.copy_part = 1.0 / (double)pz_pipeline_copies(pricing.shape.order);
   pz_step_model_time(call, model, plan, pricing.microbatches, timing);
 
-  /* a shared link has the larger one of the rates of the host and of the network interface */
+  /* a link shared by host and network interface has the larger one of their rates */
   bool shares_link = network->n_levels > 1 && !chip->host_own_link;
   double host_rate =
       chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;

@@ -134,7 +134,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_chip *chip, const struct pz_plan *plan) {
   struct pz_memory_model model = {.workload = workload, .kinds = kinds};
   const struct pz_framework *framework = pz_plan_framework(plan);
-  bool hopper = chip->calibration.fp8_speedup > 1;
+  bool hopper = chip->calibration.fp8_speedup > 1; /* or later: older chips have no FP8 */
   for (uint32_t kind = 0; kind < kinds->n; kind++) {
     const struct pz_layer *layer = &workload->layers[kinds->layer[kind]];
     double trained_params = 0; /* in matrices */
@@ -197,7 +197,8 @@ static double alternate_bytes(const struct pz_layer *layer, double *unread_bytes
     bool is_odd_gemm = is_gemm && n_gemms % 2;
     if (!is_listed && !is_odd_gemm) continue;
     const struct pz_tensor *tensor = &layer->tensors[op->out[0]];
-    /* the sum after attention is recomputed from it; the one after the MLP is the layer's result */
+    /* the backward pass recomputes the residual sum from the first reduce-scatter; the last one is
+     * part of the layer's result */
     bool is_read = op->kind == PZ_OP_REDUCE_SCATTER && i + 2 < layer->ops[PZ_FORWARD].n;
     for (uint32_t k = 0; k < layer->n_saved; k++)
       is_read = is_read || layer->saved[k] == tensor->storage;
@@ -273,7 +274,7 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
   switch (plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF:
-    /* a recomputed layer result is still allocated when the backward pass begins */
+    /* the recomputed result of a layer is still allocated when its backward pass begins */
     pass->forward_peak = (double)layer->live_plain.peak_bytes;
     recompute_instead(pass, pass->saved_bytes -
                                 (plan->saved ? pz_saved_bytes(layer, plan->saved) : output_bytes));
@@ -590,7 +591,7 @@ static struct layer_group group_ending_before(const struct stage_walk *walk, uin
 /* Updates the peak with the forward pass of a chunk.  Every layer of a group changes the bytes by
  * the same amount, so that its first or its last layer has the peak. */
 static void walk_forward(struct stage_walk *walk) {
-  /* the receiver of what one chunk sends to the next keeps it; the sender does not */
+  /* a chunk keeps the activations that it receives, and frees those that it sends */
   double boundary_bytes = (double)first_block_layer(walk)->output_bytes;
   if (!walk->is_first_chunk) walk->activation_bytes += boundary_bytes;
   for (uint32_t i = 0; i < walk->model->workload->n_layers; i++) {
@@ -679,7 +680,7 @@ static void walk_backward(struct stage_walk *walk) {
       } else {
         record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
         int64_t n_left = group.n - 1;
-        /* from the second layer on, gradients of an equal layer are being scattered */
+        /* beside the second layer and later ones, the gradients of an equal layer are scattered */
         if (n_left > 1 && walk->fsdp2) {
           end_backward(walk, i, &group.pass, 1);
           record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
@@ -1000,13 +1001,13 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
   walk.shape.microbatches = (uint32_t)microbatches;
   bool scatters_layers = walk.fsdp2 && plan->pp == 1; /* in every microbatch */
   walk.first_gradients = scatters_layers && microbatches == 1;
-  /* replicas of the shards all-reduce a second set (all_reduce_state of _fsdp_param_group.py) */
+  /* replicas of the shards all-reduce a second set of gradients (_fsdp_param_group.py) */
   walk.second_gradients = scatters_layers && microbatches > 1 && pz_plan_is_hybrid_sharded(plan);
   struct pz_training_memory memory = state_bytes(&walk);
   bool sharded = plan->zero > 1 && pz_plan_shards_state(plan);
   if (sharded) walk.gradients = PZ_GRADIENTS_IN_PLACE; /* gathered_bytes() counts whole gradients */
   if (walk.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
-    /* the sums exist while the gradients of the next microbatch are added */
+    /* gradient sums stay allocated while those of the next microbatch are added */
     struct stage_sums sums = stage_sums(walk);
     memory.gradient_bytes += BF16_BYTES * (sums.trained + sums.trained_expert);
     walk.gradients = PZ_GRADIENTS_PASSING;

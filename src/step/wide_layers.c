@@ -62,7 +62,7 @@ void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t 
     wide_layer->count = wide_count[i];
     wide_layer->wide = true;
     layer->count -= wide_count[i];
-    /* by this prefix pz_is_block() recognises even a single repeated layer */
+    /* pz_is_block() recognises even a single repeated layer by this prefix */
     const char *prefix = strncmp(layer->name, "block", 5) == 0 ? "" : "block_";
     wide_layer->name = pz_format(&result, "%s%s_16bit", prefix, layer->name);
     layer->name = pz_format(&result, "%s%s", prefix, layer->name);
