@@ -180,8 +180,8 @@ static double solve_equations(const struct normal_equations *equations, double f
                  equations->yy / step_variance - explained);
 }
 
-/* No factor is accepted with which the chip would exceed the peak rates of its data sheet, or that
- * is beyond 0.1 to 10. */
+/* Returns the correction that fits the steps best.  Its factors are between 0.1 and 10, and the
+ * chip does not exceed the peak rates of its data sheet with them. */
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip) {

@@ -33,7 +33,8 @@ static const struct feature_info {
 
 const char *pz_feature_text(enum pz_feature feature) { return feature_infos[feature].text; }
 
-/* The features in `common` are those of most plans. */
+/* Returns whether the fit may give a feature its own variance: not to those of most plans
+ * (`common`). */
 bool pz_feature_is_fitted(enum pz_feature feature) {
   static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
                                  PZ_FEATURE_BIT(PZ_FEATURE_MBS) | PZ_FEATURE_BIT(PZ_FEATURE_EP) |
@@ -41,7 +42,7 @@ bool pz_feature_is_fitted(enum pz_feature feature) {
   return feature_infos[feature].role != MORE && !(common >> feature & 1);
 }
 
-/* The conditions of plan_features.def use the local variables. */
+/* Returns the features of a plan as a set.  The conditions of plan_features.def use the locals. */
 uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_context *context) {
   enum pz_framework_family family = pz_plan_framework(plan)->family;
   int64_t cp = pz_plan_cp(plan), ep = pz_plan_ep(plan), devices = pz_plan_devices(plan);

@@ -593,8 +593,8 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   default: return accumulates ? constants->accumulation_bytes : 0;
   }
   if (!accumulates) return 0;
-  double flop =
-      2 * tokens * pz_format_bits(context->format) / 16; /* for one parameter, at the 16-bit rate */
+  /* of a parameter's GEMM, as FLOP at the 16-bit rate */
+  double flop = 2 * tokens * pz_format_bits(context->format) / 16;
   double flop_per_s = pz_chip_tensor_flop_per_s(chip) / chip->clock_hz * pz_chip_gemm_hz(chip);
   double memory_s = constants->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(chip);
   double compute_s = flop / flop_per_s;
@@ -1041,7 +1041,8 @@ static double accumulation_s(const struct pz_step_context *context, const struct
   return pass.elementwise_s;
 }
 
-/* A recomputed backward pass begins with the forward operators that it runs again. */
+/* Returns one direction of a layer as a scheduling problem.  A recomputed backward pass begins with
+ * the forward operators that it runs again. */
 struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *context,
                                       const struct pz_layer *layer,
                                       const struct pz_layer_kernels *kernels,
@@ -1138,7 +1139,8 @@ static void schedule_layer(struct pz_call *call, const struct pz_step_context *c
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* Times one chain (the microbatch or its half) and multiplies by the number of chains. */
+/* Returns the times of a layer: those of one chain (the microbatch or its half) times their
+ * number. */
 struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed) {

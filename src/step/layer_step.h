@@ -25,7 +25,7 @@ struct pz_pass {
   double early_kernels_s;   /* kernels that run before the host waits */
   double collective_s;      /* exposed collectives of tensor and context parallelism */
   double hidden_s;          /* the part of these collectives that GEMMs hide */
-  double ring_s;   /* ring of context parallelism; part of collective_s only after device_s() */
+  double ring_s;   /* ring of context parallelism; part of collective_s only after finish_pass() */
   double expert_s; /* all-to-all of expert parallelism */
   double busy_s[PZ_WIRES]; /* by kind of link: seconds in which collectives use it */
 };

@@ -35,6 +35,7 @@ static const double *chunk_bytes(struct pz_call *call, const struct pz_memory_qu
   return saved_bytes;
 }
 
+/* Returns the activations of each stage after every pass of the simulated pipeline. */
 struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
                                          const struct pz_memory_question *question) {
   const struct pz_training_run *run = question->run;

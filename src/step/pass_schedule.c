@@ -224,7 +224,7 @@ static double hbm_j(const struct pz_chip *chip, double s) {
   return s * pz_chip_hbm_bytes_per_s(chip) * pz_tech_at(chip->tech)->hbm_j;
 }
 
-/* Only chips that are known by their data sheet have a power law. */
+/* Returns the power budget that concurrent operators share; measured chips have none. */
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   struct pz_pass_power power = {.idle_watts = 0};
   if (!chip->cold) return power;
@@ -247,7 +247,8 @@ static void run_with_share(const struct pz_pass_power *power, const struct pz_op
   *joules = run->calls * (run_power.joules - run_power.latency_s * power->idle_watts);
 }
 
-/* A run that needs less power than its share takes the time of the next larger share. */
+/* Computes the time and the energy of a run with each share of the power budget.  If it needs less
+ * power than a share, both are those of the next larger share. */
 void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_op_run *run) {
   while (run->levels < PZ_RATE_LEVELS) {
     int level = PZ_RATE_LEVELS - 1 - run->levels, above = level + 1;
@@ -499,8 +500,8 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
   pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
 
-/* In reports, a task has its own name: "again cast mlp_up (2)" is a recomputed cast of the second
- * half of a microbatch. */
+/* Returns the pass as a problem for the solver.  In reports, tasks have names of their own: "again
+ * cast mlp_up (2)" is a recomputed cast of the second half of a microbatch. */
 struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *question,
                                   bool named) {
   const struct pz_chip *chip = &question->cost->chip;

@@ -350,8 +350,8 @@ static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   return true;
 }
 
-/* Stages wait for each other only along the line, so that going over them forward and backward
- * always makes progress. */
+/* Simulates a pipeline.  Stages wait for each other only along the line, so that going over them
+ * forward and backward always makes progress. */
 struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events) {
@@ -443,8 +443,9 @@ static double v_bound_s(const struct pz_pipeline *pipeline) {
   return bound_s;
 }
 
-/* Every stage runs all its passes.  Before the first of them, a microbatch has gone forward
- * through the stages before it, and after the last one it goes back through them. */
+/* Returns a lower bound of a pipeline's time: every stage runs all its passes.  Before the first of
+ * them, a microbatch has gone forward through the stages before it, and after the last one it goes
+ * back through them. */
 double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
   double before_s = 0, bound_s = 0;
   if (pz_is_v_pipeline(pipeline->order)) return v_bound_s(pipeline);

@@ -55,8 +55,8 @@ const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
 }
 
-/* A pass takes (kernels^n + launches^n)^(1/n).  The launch term is the excess over the kernels,
- * which reaches this limit if both are equal. */
+/* Returns whether launches take longer than kernels.  A pass takes (kernels^n + launches^n)^(1/n).
+ * The launch term is the excess over the kernels, which reaches this limit if both are equal. */
 bool pz_launch_bound(const struct pz_training_parts *parts) {
   double kernels_s = parts->products_s + parts->attention_s + parts->elementwise_s +
                      parts->tensor_s + parts->expert_s;

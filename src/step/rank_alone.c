@@ -6,8 +6,8 @@
 #include "core/num.h"
 #include "step/training_memory.h"
 
-/* Between two steps, the rank holds weights, gradients and optimizer state; sharded weights and
- * gradients have as many shards as the optimizer state. */
+/* Predicts a rank of a stage alone.  Between two steps, it holds weights, gradients and optimizer
+ * state; sharded weights and gradients have as many shards as the optimizer state. */
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage,
                                    int64_t microbatches) {

@@ -100,8 +100,8 @@ bool pz_recomputes_needed(const struct pz_plan *plan) {
          (plan->saved || pz_framework_compiles(pz_plan_framework(plan)));
 }
 
-/* Goes backward over the forward pass: an operator is recomputed if one of its results is needed,
- * and then what it reads is needed too. */
+/* Returns a flag for each forward operator that is recomputed.  Goes backward over the pass: an
+ * operator is recomputed if one of its results is needed, and then what it reads is needed too. */
 const bool *pz_recompute_ops(struct pz_call *call, const struct pz_layer *layer, int saved) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   const struct pz_tensor *tensors = layer->tensors;

@@ -38,6 +38,7 @@ static uint32_t kind_of_layer(const struct pz_layer_kinds *kinds, uint32_t layer
   return kind;
 }
 
+/* Finds the kinds of repeated layers, and in which order they run. */
 struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_workload *workload) {
   struct pz_layer_kinds kinds = {.layer = pz_alloc(call, workload->n_layers, sizeof *kinds.layer)};
   for (uint32_t i = 0; i < workload->n_layers; i++)
@@ -126,7 +127,8 @@ static double routed_bytes(const struct pz_layer *layer) {
   return bytes;
 }
 
-/* Megatron stores activations by token and FlashAttention by sample, so a microbatch of several
+/* Returns the memory model of a model, for the framework and attention library of a plan.  Megatron
+ * stores activations by token and FlashAttention by sample, so a microbatch of several
  * samples is copied (flash_attn in Transformer Engine's pytorch/attention).  The kernels of cuDNN,
  * the default on Hopper and later, need no copy. */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
@@ -318,7 +320,7 @@ struct stage_walk {
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
   int64_t stage;
-  bool is_first_chunk;  /* of the model: the current chunk contains the embedding */
+  bool is_first_chunk;  /* the current chunk contains the embedding */
   bool is_last_chunk;   /* the current chunk contains the head */
   int64_t first_block;  /* index of the chunk's first repeated layer */
   int64_t blocks;       /* number of repeated layers in the chunk */
