@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip.h"
+#include "core/num.h"
 
+/* Raises PZ_STOPPED if the question asks to stop. */
 void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *question) {
   if (question->stop && atomic_load(question->stop)) pz_raise(call, PZ_STOPPED, "stopped");
 }
 
 /* ---- plans on one chip ---------------------------------------------------------------------- */
 
-/* Evaluates one model on a chip.  ctx contains the chip and receives the result. */
+/* Evaluates one model on a chip.  `ctx` contains the chip and receives the result. */
 typedef void model_fn(struct pz_call *call, void *ctx, uint32_t model,
                       struct pz_original_worker *worker);
 
-/* Arguments of run_model_task(). */
 struct model_tasks {
   const struct pz_baseline_question *question;
   model_fn *evaluate;
@@ -89,14 +89,19 @@ static void place_model(struct pz_call *call, void *ctx, uint32_t model,
   }
 }
 
-/* Finds the best plans of all models of the question on a chip. */
-static struct pz_baseline_answer place_models(struct pz_call *call, struct placing *placing) {
-  struct pz_baseline_answer answer = {.chip = *placing->chip, .n_evaluated = 1};
-  for_each_model(call, placing->question, place_model, placing);
-  for (uint32_t i = 0; i < placing->question->objective->n; i++) {
-    uint32_t model = placing->question->objective->models[i];
-    answer.samples_per_s[model] = placing->samples_per_s[model];
-    answer.hbm_gib = fmax(answer.hbm_gib, placing->least_gib[model]);
+/* Finds the best plans of all models of the question on a chip.  `point` is NULL if the chip is not a
+ * point of the design space. */
+static struct pz_baseline_answer place_models(struct pz_call *call,
+                                              const struct pz_baseline_question *question,
+                                              const struct pz_chip *chip,
+                                              const struct pz_point *point) {
+  struct placing placing = {.question = question, .chip = chip, .point = point};
+  struct pz_baseline_answer answer = {.chip = *chip, .n_evaluated = 1};
+  for_each_model(call, question, place_model, &placing);
+  for (uint32_t i = 0; i < question->objective->n; i++) {
+    uint32_t model = question->objective->models[i];
+    answer.samples_per_s[model] = placing.samples_per_s[model];
+    answer.hbm_gib = fmax(answer.hbm_gib, placing.least_gib[model]);
   }
   return answer;
 }
@@ -104,17 +109,16 @@ static struct pz_baseline_answer place_models(struct pz_call *call, struct placi
 struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
                                             const struct pz_baseline_question *question,
                                             const struct pz_chip *chip) {
-  struct placing placing = {.question = question, .chip = chip};
-  return place_models(call, &placing);
+  return place_models(call, question, chip, NULL);
 }
 
+/* Finds the best plans of the question's models on the chip of the space with this index. */
 struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
                                                   const struct pz_baseline_question *question,
                                                   uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(question->task->space, &question->points[point], &chip);
-  struct placing placing = {.question = question, .chip = &chip, .point = &question->points[point]};
-  return place_models(call, &placing);
+  return place_models(call, question, &chip, &question->points[point]);
 }
 
 /* A chip, and the throughput of each model on it with its expert's plan. */
@@ -173,11 +177,6 @@ static bool may_be_best(const struct pz_baseline_best *best,
   return candidate->point < best->point;
 }
 
-/* Returns the index of the worker that evaluates chips for the calling task. */
-static unsigned worker_of(const struct pz_baseline_question *question) {
-  return question->worker < 0 ? 0 : (unsigned)question->worker;
-}
-
 /* Sets the area of a chip, and upper bounds on its value and lower bounds on its steps. */
 static void bound_chip(struct pz_call *call, const struct pz_baseline_question *question,
                        uint32_t point, struct candidate_chip *candidate) {
@@ -187,8 +186,9 @@ static void bound_chip(struct pz_call *call, const struct pz_baseline_question *
   pz_boxed_set(question->task->space, &box, &chip);
   candidate->taken = chip.least;
   candidate->rank.area_um2 = candidate->taken.mm2 * 1e6;
-  candidate->rank.value = pz_search_upper_bound(call, question->search, worker_of(question),
-                                                question->objective, &chip, candidate->steps);
+  unsigned worker = (unsigned)pz_max(question->worker, 0);
+  candidate->rank.value = pz_search_upper_bound(call, question->search, worker, question->objective,
+                                                &chip, candidate->steps);
 }
 
 /* Returns the step time of a model on a chip, in seconds: with quick effort a lower bound, with
@@ -196,7 +196,7 @@ static void bound_chip(struct pz_call *call, const struct pz_baseline_question *
 static double evaluate_step(struct pz_call *call, const struct pz_baseline_question *question,
                             uint32_t point, uint32_t model, enum pz_effort effort) {
   const struct pz_point *chip_point = &question->points[point];
-  unsigned worker = worker_of(question);
+  unsigned worker = (unsigned)pz_max(question->worker, 0);
   pz_baseline_check_stop(call, question);
   struct pz_evaluation evaluation =
       pz_search_evaluate_chip(call, question->search, worker, chip_point, model, PZ_EFFORT_QUICK);
@@ -204,22 +204,6 @@ static double evaluate_step(struct pz_call *call, const struct pz_baseline_quest
     evaluation =
         pz_search_evaluate_chip(call, question->search, worker, chip_point, model, PZ_EFFORT_FULL);
   return effort == PZ_EFFORT_FULL ? evaluation.step_s : evaluation.least_s;
-}
-
-/* Makes the chip *best if it is better.  Its models are evaluated only while it may be better. */
-static void consider_chip(struct pz_call *call, const struct pz_baseline_question *question,
-                          uint32_t point, struct pz_baseline_best *best) {
-  const struct pz_objective *objective = question->objective;
-  struct candidate_chip candidate;
-  bound_chip(call, question, point, &candidate);
-  for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
-    for (uint32_t i = 0; i < objective->n && may_be_best(best, &candidate.rank); i++) {
-      uint32_t model = objective->models[i];
-      candidate.steps[model].step_s = evaluate_step(call, question, point, model, effort);
-      candidate.rank.value = pz_objective_value(objective, candidate.steps, &candidate.taken);
-    }
-  candidate.rank.n_considered = best->n_considered;
-  if (may_be_best(best, &candidate.rank)) *best = candidate.rank;
 }
 
 /* Returns the objective of a chip with full effort for every model, or 0 if a model has no plan. */
@@ -248,8 +232,8 @@ static int compare_ranked(const void *left, const void *right) {
   return (first->point > second->point) - (first->point < second->point);
 }
 
-/* Chips are considered in descending order of their upper bounds, so that the first ones exclude
- * most of the others. */
+/* Makes *best the best of these chips and of the previous *best.  Chips are considered in descending
+ * order of their upper bounds, so that the first ones exclude most of the others. */
 void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_question *question,
                           const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
   struct ranked_point *ranked = pz_alloc(call, n, sizeof *ranked);
@@ -259,7 +243,21 @@ void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_questio
     ranked[i] = (struct ranked_point){candidate.rank.value, points[i]};
   }
   qsort(ranked, n, sizeof *ranked, compare_ranked);
-  for (uint32_t i = 0; i < n; i++) consider_chip(call, question, ranked[i].point, best);
+  for (uint32_t k = 0; k < n; k++) {
+    /* the models of a chip are evaluated only while it may be better */
+    const struct pz_objective *objective = question->objective;
+    struct candidate_chip candidate;
+    bound_chip(call, question, ranked[k].point, &candidate);
+    for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
+      for (uint32_t i = 0; i < objective->n && may_be_best(best, &candidate.rank); i++) {
+        uint32_t model = objective->models[i];
+        candidate.steps[model].step_s =
+            evaluate_step(call, question, ranked[k].point, model, effort);
+        candidate.rank.value = pz_objective_value(objective, candidate.steps, &candidate.taken);
+      }
+    candidate.rank.n_considered = best->n_considered;
+    if (may_be_best(best, &candidate.rank)) *best = candidate.rank;
+  }
   best->n_considered += n;
 }
 

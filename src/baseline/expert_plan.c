@@ -13,6 +13,7 @@ static const struct pz_expert experts[] = {
     {"opt-350m", 12, 1},  {"megatron-2.5b", 8, 4}, {"megatron-8.3b", 8, 8}, {"gpt3-175b", 32, 4},
 };
 
+/* Returns the expert's plan for a model, or NULL if none is known. */
 const struct pz_expert *pz_expert_find(const char *model) {
   for (size_t i = 0; i < sizeof experts / sizeof *experts; i++)
     if (strcmp(experts[i].model, model) == 0) return &experts[i];
@@ -44,6 +45,7 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
   return n;
 }
 
+/* Evaluates the expert's plan of a model on a chip with the best microbatch size that fits. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib) {
@@ -79,35 +81,30 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Evaluates a plan with this memory: the expert's plan if reference->expert is true, otherwise the
- * best plan.  If the plan fits, stores its throughput in *reference. */
-static void try_memory(struct pz_call *call, struct pz_original_worker *worker,
-                       const struct pz_chip *chip, uint32_t model, double hbm_gib,
-                       struct pz_reference *reference) {
-  double time_s;
-  if (reference->expert) {
-    reference->plan = pz_expert_evaluate(call, worker, chip, model, hbm_gib);
-    time_s = reference->plan.time_s;
-  } else {
-    time_s = pz_original_evaluate_chip(call, worker, chip, model, hbm_gib, PZ_EFFORT_FULL).step_s;
-  }
-  if (!(time_s < HUGE_VAL)) return;
-  reference->samples_per_s = (double)worker->task->o.batch / time_s;
-  reference->hbm_gib = hbm_gib;
-}
-
-/* Evaluates a plan with 32 GiB and then with the larger memories, until it fits. */
+/* Evaluates a plan with 32 GiB and then with the larger memories, until it fits: the expert's plan if
+ * reference->expert is true, otherwise the best plan.  Sets its throughput and memory. */
 static void try_memories(struct pz_call *call, struct pz_original_worker *worker,
                          const struct pz_chip *chip, uint32_t model,
                          struct pz_reference *reference) {
   enum { LEAST_GIB = 32 };
   const struct pz_choices *hbm = &worker->task->o.hbm_gib;
-  try_memory(call, worker, chip, model, LEAST_GIB, reference);
-  for (int i = 0; i < hbm->n && !(reference->samples_per_s > 0); i++)
-    if (hbm->v[i] > LEAST_GIB) try_memory(call, worker, chip, model, (double)hbm->v[i], reference);
+  for (int i = -1; i < hbm->n && !(reference->samples_per_s > 0); i++) {
+    double time_s, gib = i < 0 ? LEAST_GIB : (double)hbm->v[i];
+    if (i >= 0 && gib <= LEAST_GIB) continue;
+    if (reference->expert) {
+      reference->plan = pz_expert_evaluate(call, worker, chip, model, gib);
+      time_s = reference->plan.time_s;
+    } else {
+      time_s = pz_original_evaluate_chip(call, worker, chip, model, gib, PZ_EFFORT_FULL).step_s;
+    }
+    if (!(time_s < HUGE_VAL)) continue;
+    reference->samples_per_s = (double)worker->task->o.batch / time_s;
+    reference->hbm_gib = gib;
+  }
 }
 
-/* If no expert's plan is known or it does not fit, the best plan is evaluated. */
+/* Returns the throughput of a model with the expert's plan, or if that is unknown or does not fit,
+ * with the best plan. */
 struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
                                     const struct pz_chip *chip, uint32_t model) {
   struct pz_reference reference = {.expert =
@@ -120,6 +117,7 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
   return reference;
 }
 
+/* Returns the throughput of a model on the reference chip. */
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model) {
   struct pz_chip chip;

@@ -8,17 +8,11 @@
 
 enum { N = PZ_GP_WEIGHTS };
 
-/* Sets z = (1, features), so that the first weight is the constant term. */
-static void prepend_one(const double features[PZ_GP_FEATURES], double z[N]) {
-  z[0] = 1;
-  memcpy(z + 1, features, PZ_GP_FEATURES * sizeof *features);
-}
-
 /* Adds a sample to the sums. */
 void pz_linear_gp_add(struct pz_linear_gp *process, const double features[PZ_GP_FEATURES],
                       double value) {
-  double z[N];
-  prepend_one(features, z);
+  double z[N] = {1}; /* the constant term and the features */
+  memcpy(z + 1, features, PZ_GP_FEATURES * sizeof *features);
   for (int i = 0; i < N; i++) {
     for (int k = 0; k < N; k++) process->gram[i][k] += z[i] * z[k];
     process->sum_z_value[i] += z[i] * value;
@@ -65,8 +59,8 @@ void pz_linear_gp_fit(struct pz_linear_gp *process, double noise) {
 /* Sets the mean and the standard deviation of the function at these features. */
 void pz_linear_gp_predict(const struct pz_linear_gp *process, const double features[PZ_GP_FEATURES],
                           double *mean, double *deviation) {
-  double z[N], standardised_mean = 0, variance = 0;
-  prepend_one(features, z);
+  double z[N] = {1}, standardised_mean = 0, variance = 0;
+  memcpy(z + 1, features, PZ_GP_FEATURES * sizeof *features);
   for (int i = 0; i < N; i++) standardised_mean += z[i] * process->weight[i];
   solve_lower(process, z);
   for (int i = 0; i < N; i++) variance += z[i] * z[i];

@@ -9,6 +9,7 @@
 
 #include "baseline/baseline.h"
 
+/* The area of a bucket, and the number of last buckets whose best values must not rise. */
 enum { BUCKET_UM2 = 10000, BUCKETS_COMPARED = 5 };
 
 struct bucketed_point {
@@ -21,15 +22,6 @@ static int compare_larger_first(const void *left, const void *right) {
   const struct bucketed_point *first = left, *second = right;
   if (first->bucket != second->bucket) return first->bucket > second->bucket ? -1 : 1;
   return first->point < second->point ? -1 : 1;
-}
-
-/* Returns whether the best values of the last buckets do not rise.  bucket_best is a ring buffer of
- * the best value of each bucket. */
-static bool has_converged(const double bucket_best[BUCKETS_COMPARED], uint32_t n_buckets) {
-  if (n_buckets < BUCKETS_COMPARED) return false;
-  for (uint32_t i = n_buckets - BUCKETS_COMPARED; i + 1 < n_buckets; i++)
-    if (bucket_best[i % BUCKETS_COMPARED] < bucket_best[(i + 1) % BUCKETS_COMPARED]) return false;
-  return true;
 }
 
 /* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise
@@ -46,7 +38,12 @@ struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
   for (uint32_t i = 0; i < question->n_points; i++) {
     bool is_first_of_bucket = i == 0 || list[i].bucket != list[i - 1].bucket;
     if (is_first_of_bucket) {
-      if (best.has_chip && has_converged(bucket_best, n_buckets)) break;
+      /* bucket_best is a ring buffer of the last buckets, whose best values must not rise */
+      bool converged = best.has_chip && n_buckets >= BUCKETS_COMPARED;
+      for (uint32_t k = n_buckets; converged && k + 1 < n_buckets + BUCKETS_COMPARED; k++)
+        if (bucket_best[k % BUCKETS_COMPARED] < bucket_best[(k + 1) % BUCKETS_COMPARED])
+          converged = false;
+      if (converged) break;
       bucket_best[n_buckets % BUCKETS_COMPARED] = 0;
       n_buckets++;
     }

@@ -11,6 +11,8 @@
 #include "baseline/linear_gp.h"
 #include "core/num.h"
 
+/* Numbers of chips: all that are evaluated, the first random ones, those of a round and the random ones
+ * of them, and the candidates from which a round is chosen. */
 enum { SAMPLES = 100, WARM_UP = 10, ROUND_SIZE = 10, RANDOM_OF_ROUND = 1, CANDIDATES = 1000 };
 
 /* The part of the delay's variance that a linear function of these features does not explain. */
@@ -64,37 +66,6 @@ static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t poin
   return sum;
 }
 
-/* ---- features ------------------------------------------------------------------------------- */
-
-/* Sets the features of a chip.  Products of sizes are computed as integers, so that chips with
- * equal products have exactly equal features, and ties do not depend on rounding. */
-static void set_features(const struct pz_chip *chip, double features[PZ_GP_FEATURES]) {
-  const struct pz_tensor_cores *tensor = &chip->tensor;
-  const struct pz_vector_cores *vector = &chip->vector;
-  int64_t array_cells = tensor->rows * tensor->cols;
-  int64_t edge_values_per_cycle = tensor->cores * (tensor->rows + tensor->cols);
-  int64_t sram_bytes =
-      chip->glb_bytes + tensor->cores * tensor->local_bytes + vector->cores * vector->local_bytes;
-  features[0] = log((double)(vector->cores * vector->lanes));
-  features[1] = log((double)edge_values_per_cycle);
-  features[2] = log((double)sram_bytes);
-  features[3] = log((double)(tensor->cores * array_cells));
-  features[4] = log((double)array_cells);
-}
-
-/* Scales every feature to mean 0 and standard deviation 1 over the design space.  A constant feature
- * becomes 0. */
-static void standardise_features(feature_vector *features, uint32_t n_points) {
-  for (int k = 0; k < PZ_GP_FEATURES; k++) {
-    double mean = 0, variance = 0;
-    for (uint32_t i = 0; i < n_points; i++) mean += features[i][k] / n_points;
-    for (uint32_t i = 0; i < n_points; i++)
-      variance += (features[i][k] - mean) * (features[i][k] - mean) / n_points;
-    for (uint32_t i = 0; i < n_points; i++)
-      features[i][k] = variance > 1e-18 ? (features[i][k] - mean) / sqrt(variance) : 0;
-  }
-}
-
 /* ---- the optimisation ----------------------------------------------------------------------- */
 
 /* Compares two candidates for qsort(): lower scores first, then lower indices. */
@@ -104,19 +75,6 @@ static int compare_candidates(const void *left, const void *right) {
   return (first->point > second->point) - (first->point < second->point);
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-/* Returns whether a chip is better than the best one so far.  Of chips with equal delays the
- * smaller is better, then the one with the lower index. */
-static bool is_better(const struct tuner *tuner, uint32_t point, double delay) {
-  if (tuner->n_evaluated == 0) return true;
-  if (delay != tuner->best_delay) return delay < tuner->best_delay;
-  double area = pz_baseline_area_um2(tuner->question, point),
-         best_area = pz_baseline_area_um2(tuner->question, tuner->best);
-  if (area != best_area) return area < best_area;
-  return point < tuner->best;
-}
-
 /* Evaluates the first n chips that were not evaluated yet, in the tuner's order. */
 static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
@@ -124,7 +82,13 @@ static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n)
     pz_baseline_check_stop(call, tuner->question);
     double delay = log_delay(call, tuner, point);
     pz_linear_gp_add(&tuner->process, tuner->features[point], delay);
-    if (is_better(tuner, point, delay)) {
+    bool better = tuner->n_evaluated == 0 || delay < tuner->best_delay;
+    if (!better && delay == tuner->best_delay) { /* ties: the smaller chip, then the lower index */
+      double area = pz_baseline_area_um2(tuner->question, point);
+      double best_area = pz_baseline_area_um2(tuner->question, tuner->best);
+      better = area < best_area || (area == best_area && point < tuner->best);
+    }
+    if (better) {
       tuner->best = point;
       tuner->best_delay = delay;
     }
@@ -137,7 +101,7 @@ static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n)
 static void rank_candidates(struct tuner *tuner) {
   uint32_t *rest = tuner->order + tuner->n_evaluated;
   uint32_t n_rest = tuner->question->n_points - tuner->n_evaluated;
-  uint32_t n = smaller(n_rest, CANDIDATES);
+  uint32_t n = (uint32_t)pz_min(n_rest, CANDIDATES);
   pz_random_draw(&tuner->random, rest, n_rest, n);
   for (uint32_t i = 0; i < n; i++) {
     double mean, deviation;
@@ -151,12 +115,12 @@ static void rank_candidates(struct tuner *tuner) {
 /* Runs the optimisation: a few random chips, then rounds of the most promising ones.  A tenth of
  * a round is random, in case the model misleads. */
 static void optimise(struct pz_call *call, struct tuner *tuner) {
-  uint32_t n_points = tuner->question->n_points, warm_up = smaller(n_points, WARM_UP);
+  uint32_t n_points = tuner->question->n_points, warm_up = (uint32_t)pz_min(n_points, WARM_UP);
   pz_random_draw(&tuner->random, tuner->order, n_points, warm_up);
   evaluate_next(call, tuner, warm_up);
-  while (tuner->n_evaluated < smaller(n_points, SAMPLES)) {
+  while (tuner->n_evaluated < pz_min(n_points, SAMPLES)) {
     uint32_t n_rest = n_points - tuner->n_evaluated;
-    uint32_t n = smaller(smaller(ROUND_SIZE, n_rest), SAMPLES - tuner->n_evaluated);
+    uint32_t n = (uint32_t)pz_min(pz_min(ROUND_SIZE, n_rest), SAMPLES - tuner->n_evaluated);
     uint32_t n_ranked = n > RANDOM_OF_ROUND ? n - RANDOM_OF_ROUND : n;
     pz_linear_gp_fit(&tuner->process, NOISE);
     rank_candidates(tuner);
@@ -168,8 +132,12 @@ static void optimise(struct pz_call *call, struct tuner *tuner) {
 
 /* ---- the baselines -------------------------------------------------------------------------- */
 
-static void release_cost(void *cost) { pz_cost_release(cost); }
-static void free_workload(void *workload) { pz_workload_free(workload); }
+/* Releases the cost model and the workloads of a tuner (a callback of pz_defer). */
+static void release_tuner(void *released) {
+  struct tuner *tuner = released;
+  pz_cost_release(&tuner->cost);
+  for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) pz_workload_free(tuner->workloads[i]);
+}
 
 /* Returns a tuner that has run the optimisation. */
 static const struct tuner *run_tuner(struct pz_call *call,
@@ -178,12 +146,11 @@ static const struct tuner *run_tuner(struct pz_call *call,
   tuner->question = question;
   tuner->random = question->seed;
   pz_cost_init(&tuner->cost, &question->task->space->base, &question->task->net);
-  pz_defer(call, release_cost, &tuner->cost);
+  pz_defer(call, release_tuner, tuner);
   for (uint32_t i = 0; i < question->objective->n; i++) {
     const char *model = question->task->portfolio->models[question->objective->models[i]];
     struct pz_workload_options options = question->task->portfolio->built;
     pz_must(call, pz_workload_load(model, &options, &tuner->workloads[i], pz_call_error(call)));
-    pz_defer(call, free_workload, tuner->workloads[i]);
   }
   tuner->features = pz_alloc(call, question->n_points, sizeof *tuner->features);
   tuner->order = pz_alloc(call, question->n_points, sizeof *tuner->order);
@@ -191,10 +158,32 @@ static const struct tuner *run_tuner(struct pz_call *call,
   for (uint32_t i = 0; i < question->n_points; i++) {
     struct pz_chip chip;
     pz_space_chip(question->task->space, &question->points[i], &chip);
-    set_features(&chip, tuner->features[i]);
     tuner->order[i] = i;
+    /* products of sizes are integers, so that ties do not depend on rounding */
+    const struct pz_tensor_cores *tensor = &chip.tensor;
+    const struct pz_vector_cores *vector = &chip.vector;
+    int64_t array_cells = tensor->rows * tensor->cols;
+    int64_t edge_values_per_cycle = tensor->cores * (tensor->rows + tensor->cols);
+    int64_t sram_bytes =
+        chip.glb_bytes + tensor->cores * tensor->local_bytes + vector->cores * vector->local_bytes;
+    double *features = tuner->features[i];
+    features[0] = log((double)(vector->cores * vector->lanes));
+    features[1] = log((double)edge_values_per_cycle);
+    features[2] = log((double)sram_bytes);
+    features[3] = log((double)(tensor->cores * array_cells));
+    features[4] = log((double)array_cells);
   }
-  standardise_features(tuner->features, question->n_points);
+  for (int k = 0; k < PZ_GP_FEATURES; k++) {
+    /* scale the feature to mean 0 and standard deviation 1; a constant feature becomes 0 */
+    feature_vector *features = tuner->features;
+    uint32_t n = question->n_points;
+    double mean = 0, variance = 0;
+    for (uint32_t i = 0; i < n; i++) mean += features[i][k] / n;
+    for (uint32_t i = 0; i < n; i++)
+      variance += (features[i][k] - mean) * (features[i][k] - mean) / n;
+    for (uint32_t i = 0; i < n; i++)
+      features[i][k] = variance > 1e-18 ? (features[i][k] - mean) / sqrt(variance) : 0;
+  }
   optimise(call, tuner);
   return tuner;
 }

@@ -42,7 +42,8 @@ struct variant_search {
   uint64_t n_scheduled; /* number of candidates of which layers were scheduled */
 };
 
-/* Returns whether the inputs ask for plans that recompute, or for those that do not. */
+/* Returns whether the inputs ask for plans that recompute activations, or if `recompute` is false,
+ * for plans that save them. */
 static bool tries_recompute(const struct pz_plan_inputs *inputs, bool recompute) {
   return inputs->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
@@ -96,12 +97,13 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
+/* Schedules a layer in one direction.  Returns its makespan, a lower bound, and its collectives' time. */
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps) {
   struct pz_call work = pz_scratch(call);
-  struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
+  struct pz_layer_options layer_options = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
   struct pz_solve_options effort = {.steps = steps};
-  struct pz_problem problem = pz_layer_problem_build(&work, cost, ops, &kind);
+  struct pz_problem problem = pz_layer_problem_build(&work, cost, ops, &layer_options);
   struct pz_schedule schedule = pz_schedule_find(&work, &problem, &effort);
   struct pz_layer_time time = {.s = schedule.makespan,
                                .least_s = schedule.lower_bound,
@@ -144,10 +146,8 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
   }
 }
 
-/* ---- the caller's bounds -------------------------------------------------------------------- */
-
-/* Sets search->layer_s to the times found, or if `least` is set, to lower bounds on them.  Layers
- * that are not scheduled yet have the caller's bounds. */
+/* Sets search->layer_s to the times of the candidate's schedules, or if `least` is set, to lower
+ * bounds on them, which come from the caller for layers that are not scheduled yet. */
 static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
                         bool least) {
   const struct pz_plan_bounds *bounds = search->inputs->bounds;
@@ -161,29 +161,17 @@ static void set_layer_s(struct variant_search *search, const struct candidate *c
     }
 }
 
-/* Returns a lower bound on the step time of a candidate's plans, by the bounds on its layers. */
-static double known_bound_s(struct variant_search *search, const struct candidate *candidate,
-                            double limit_s) {
+/* Returns whether a plan of the candidate may be below limit_s, by the bounds on its layers. */
+static bool may_be_below(struct variant_search *search, const struct candidate *candidate,
+                         double limit_s) {
   const struct pz_plan_bounds *bounds = search->inputs->bounds;
-  double bound_s = HUGE_VAL, *fwd_s = search->layer_s[0], *bwd_s = search->layer_s[1];
+  const double *fwd_s = search->layer_s[PZ_FORWARD], *bwd_s = search->layer_s[PZ_BACKWARD];
   set_layer_s(search, candidate, true);
   for (int recompute = 0; recompute < 2; recompute++)
-    if (tries_recompute(search->inputs, recompute))
-      bound_s = fmin(bound_s, bounds->plan_s(bounds->ctx, candidate->variant, recompute, fwd_s,
-                                             bwd_s, limit_s));
-  return bound_s;
-}
-
-/* Returns whether the caller's bounds show that no plan becomes an incumbent.  Layers take the times
- * found, or if `least` is set, the lower bounds on them. */
-static bool is_ruled_out(struct variant_search *search, const struct candidate *candidate,
-                         bool least, bool recompute) {
-  const struct pz_plan_bounds *bounds = search->inputs->bounds;
-  double limit_s = cutoff_s(search, candidate->variant, recompute);
-  if (!bounds) return false;
-  set_layer_s(search, candidate, least);
-  return bounds->plan_s(bounds->ctx, candidate->variant, recompute, search->layer_s[0],
-                        search->layer_s[1], limit_s) >= limit_s;
+    if (tries_recompute(search->inputs, recompute) &&
+        bounds->plan_s(bounds->ctx, candidate->variant, recompute, fwd_s, bwd_s, limit_s) < limit_s)
+      return true;
+  return false;
 }
 
 /* ---- plans of one candidate ----------------------------------------------------------------- */
@@ -230,12 +218,18 @@ static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *inpu
 static double place_candidate(struct pz_call *call, struct variant_search *search,
                               const struct candidate *candidate, bool least) {
   const struct pz_plan_inputs *inputs = search->inputs;
+  const struct pz_plan_bounds *bounds = inputs->bounds;
   const struct pz_place_width width =
       pz_place_layer_chain(call, candidate->workload, candidate->times, least);
   double best_s = HUGE_VAL;
   for (int recompute = 0; recompute < 2; recompute++) {
-    if (!tries_recompute(inputs, recompute) || is_ruled_out(search, candidate, least, recompute))
-      continue;
+    if (!tries_recompute(inputs, recompute)) continue;
+    double limit_s = cutoff_s(search, candidate->variant, recompute);
+    if (bounds) set_layer_s(search, candidate, least);
+    bool ruled_out =
+        bounds && bounds->plan_s(bounds->ctx, candidate->variant, recompute, search->layer_s[0],
+                                 search->layer_s[1], limit_s) >= limit_s;
+    if (ruled_out) continue;
     struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
     struct pz_place_solution plan;
     bool limited = least || search->most_incumbents == 1;
@@ -261,10 +255,10 @@ static bool schedule_quickly(struct pz_call *call, struct variant_search *search
   search->n_scheduled++;
   if (inputs->bounds) {
     schedule_layer(call, search, candidate, main_layer(candidate->workload), inputs->quick_steps);
-    if (!(known_bound_s(search, candidate, limit_s) < limit_s)) return false;
+    if (!may_be_below(search, candidate, limit_s)) return false;
   }
   schedule_layers(call, search, candidate, inputs->quick_steps);
-  return !inputs->bounds || known_bound_s(search, candidate, limit_s) < limit_s;
+  return !inputs->bounds || may_be_below(search, candidate, limit_s);
 }
 
 /* Finds the plans of all candidates that may be the best: in a first pass with few schedule steps,
@@ -386,6 +380,7 @@ static struct pz_place_model solve_in_full(struct pz_call *call,
   return model;
 }
 
+/* Finds the best plan, or none if bounds show that no plan is below limit_s. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
@@ -417,18 +412,8 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   return choice;
 }
 
-/* Returns whether a plan has the time and the stages of a record. */
-static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
-                           const struct pz_place_solution *plan) {
-  if (time_s != plan->time_s || record->replicas != plan->replicas ||
-      record->n_stages != plan->n_stages)
-    return false;
-  for (uint32_t k = 0; k < plan->n_stages; k++)
-    if (record->layers[k] != plan->stages[k].n) return false;
-  return true;
-}
-
-/* The plan may have been found with few schedule steps or with more, so both are tried. */
+/* Rebuilds a recorded plan, with few schedule steps and then with more, because it may have been
+ * found with either. */
 struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                       const struct pz_plan_record *record, double time_s) {
   struct pz_plan_inputs rebuild_inputs = *inputs;
@@ -441,35 +426,18 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
   for (int64_t steps = inputs->quick_steps;; steps = inputs->steps) {
     schedule_layers(&work, &search, &candidate, steps);
     model = solve_in_full(call, &rebuild_inputs, &candidate, record->recompute);
-    if (is_as_recorded(record, time_s, &model.plan)) break;
+    const struct pz_place_solution *plan = &model.plan;
+    bool as_recorded = time_s == plan->time_s && record->replicas == plan->replicas &&
+                       record->n_stages == plan->n_stages;
+    for (uint32_t k = 0; as_recorded && k < plan->n_stages; k++)
+      as_recorded = record->layers[k] == plan->stages[k].n;
+    if (as_recorded) break;
     if (steps >= inputs->steps || !candidate.n_open)
       pz_raise(call, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
                inputs->cost->chip.name, model.plan.time_s, time_s);
   }
   pz_scratch_end(&work);
   return model;
-}
-
-/* Finds the variant that needs the least memory, for the case that no plan fits. */
-static void find_least_memory(struct pz_call *call, const struct variant_search *search,
-                              struct pz_plan_list *out) {
-  const struct pz_plan_inputs *inputs = search->inputs;
-  out->fit.hbm_bytes = DBL_MAX;
-  for (uint32_t variant = 0; variant < inputs->n_variants && !inputs->given; variant++) {
-    struct candidate *candidate = candidate_of(search, variant);
-    schedule_layers(call, search, candidate, inputs->quick_steps);
-    struct pz_place_width width =
-        pz_place_layer_chain(call, candidate->workload, candidate->times, false);
-    for (int recompute = 0; recompute < 2; recompute++) {
-      if (!tries_recompute(inputs, recompute)) continue;
-      struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
-      struct pz_fit fit = pz_place_least_memory(call, &problem);
-      if (fit.hbm_bytes >= out->fit.hbm_bytes) continue;
-      out->fit = fit;
-      out->fit_variant = variant;
-      out->fit_recompute = recompute;
-    }
-  }
 }
 
 /* Finds the best plans, or if none fits, the least memory with which one would. */
@@ -480,7 +448,24 @@ struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan
   struct pz_plan_list list = {0};
   uint32_t n_open;
   place_candidates(&work, &search);
-  if (!search.n_incumbents) find_least_memory(&work, &search, &list);
+  list.fit.hbm_bytes = DBL_MAX;
+  for (uint32_t variant = 0; variant < inputs->n_variants; variant++) {
+    /* if no plan fits, find the variant that needs the least memory */
+    if (search.n_incumbents || inputs->given) break;
+    struct candidate *candidate = candidate_of(&search, variant);
+    schedule_layers(&work, &search, candidate, inputs->quick_steps);
+    struct pz_place_width width =
+        pz_place_layer_chain(&work, candidate->workload, candidate->times, false);
+    for (int recompute = 0; recompute < 2; recompute++) {
+      if (!tries_recompute(inputs, recompute)) continue;
+      struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
+      struct pz_fit fit = pz_place_least_memory(&work, &problem);
+      if (fit.hbm_bytes >= list.fit.hbm_bytes) continue;
+      list.fit = fit;
+      list.fit_variant = variant;
+      list.fit_recompute = recompute;
+    }
+  }
   list.lower_bound_s = search_bound_s(&search, &n_open);
   list.n = search.n_incumbents;
   list.plans = pz_alloc(call, list.n, sizeof *list.plans);

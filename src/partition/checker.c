@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+/* Raises PZ_INTERNAL unless stages, memory, devices and step time of the plan are right. */
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
                     const struct pz_place_solution *plan) {
   const struct pz_place_problem problem = pz_place_within(whole, plan->domain);

@@ -25,8 +25,8 @@ static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 static const char *const described_by[] = {"name", "about", "comment", "sources"};
 static const char *const node_described_by[] = {"name", "desc", "comment", "energy"};
 
-/* Returns the fields of entry i of a list of the file.  `where` becomes the name of the entry in
- * messages. */
+/* Returns the fields of object i of a list: the nodes or edges (`group`) of a tensor-parallel degree
+ * (`width`).  `where` becomes the name of the object in messages. */
 static struct pz_fields entry_fields(struct pz_call *call, const struct pz_fields *file,
                                      const char *group, const char *width, const json_t *list,
                                      uint32_t i, char where[300]) {
@@ -34,7 +34,7 @@ static struct pz_fields entry_fields(struct pz_call *call, const struct pz_field
   return pz_fields_of(call, where, json_array_get(list, i));
 }
 
-/* Reads a layer; `ids` maps the ids of the layers before it to their indices. */
+/* Reads layer i of the list of a tensor-parallel degree (`width`), and maps its id to i in `ids`. */
 static void read_layer(struct pz_call *call, const struct pz_fields *file, const char *width,
                        const json_t *list, uint32_t i, struct pz_map *ids,
                        struct pz_place_layer *layer) {
@@ -51,27 +51,6 @@ static void read_layer(struct pz_call *call, const struct pz_fields *file, const
   if (pz_map_get(ids, &layer->id, sizeof layer->id) != PZ_NONE)
     pz_raise(call, PZ_BAD_INPUT, "%s: id %" PRId64 " occurs twice", where, layer->id);
   pz_map_set(call, ids, &layer->id, sizeof layer->id, i);
-}
-
-/* Returns the index of the layer whose id is the value of `key`. */
-static uint32_t read_end(struct pz_fields *fields, const char *key, const struct pz_map *ids) {
-  int64_t id = pz_fields_int(fields, key, ID);
-  uint32_t layer = pz_map_get(ids, &id, sizeof id);
-  if (fields->status == PZ_OK && layer == PZ_NONE)
-    pz_fields_refuse(fields, key, "the id of a node of this tensor-parallel degree");
-  return layer;
-}
-
-/* Reads an edge, which names its layers by their ids. */
-static void read_edge(struct pz_call *call, const struct pz_fields *file, const char *width,
-                      const json_t *list, uint32_t i, const struct pz_map *ids,
-                      struct pz_place_edge *edge) {
-  char where[300];
-  struct pz_fields fields = entry_fields(call, file, "edges", width, list, i, where);
-  edge->from = read_end(&fields, "sourceId", ids);
-  edge->to = read_end(&fields, "destId", ids);
-  edge->bytes = pz_fields_real(&fields, "communicationCost", 0, MOST_BYTES);
-  pz_fields_end(call, &fields);
 }
 
 /* Returns the list of a tensor-parallel degree ("width") in a group, nodes or edges, which has
@@ -139,30 +118,26 @@ static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *
   struct pz_map ids;
   pz_map_init(&ids, call->arena);
   for (uint32_t i = 0; i < width.n; i++) read_layer(call, fields, key, nodes, i, &ids, &layers[i]);
-  for (uint32_t i = 0; i < width.n_edges; i++)
-    read_edge(call, fields, key, arcs, i, &ids, &edges[i]);
+  for (uint32_t i = 0; i < width.n_edges; i++) { /* an edge names its layers by their ids */
+    static const char *const ends[] = {"sourceId", "destId"};
+    uint32_t layer[2];
+    char where[300];
+    struct pz_fields edge = entry_fields(call, fields, "edges", key, arcs, i, where);
+    for (int end_of_edge = 0; end_of_edge < 2; end_of_edge++) {
+      int64_t id = pz_fields_int(&edge, ends[end_of_edge], ID);
+      layer[end_of_edge] = pz_map_get(&ids, &id, sizeof id);
+      if (edge.status == PZ_OK && layer[end_of_edge] == PZ_NONE)
+        pz_fields_refuse(&edge, ends[end_of_edge],
+                         "the id of a node of this tensor-parallel degree");
+    }
+    double bytes_moved = pz_fields_real(&edge, "communicationCost", 0, MOST_BYTES);
+    edges[i] = (struct pz_place_edge){layer[0], layer[1], bytes_moved};
+    pz_fields_end(call, &edge);
+  }
   width.layers = layers;
   width.edges = edges;
   order_layers(call, fields->name, &width);
   return width;
-}
-
-/* Reads the layers of all tensor-parallel degrees. */
-static void read_widths(struct pz_call *call, struct pz_fields *fields,
-                        struct pz_place_problem *problem) {
-  const json_t *nodes = pz_fields_value(fields, "nodes"), *value;
-  const char *key;
-  size_t n = json_object_size(nodes);
-  if (n < 1 || n > PZ_PLACE_MOST_WIDTHS) {
-    pz_fields_refuse(fields, "nodes", "an object with 1 to 64 tensor-parallel degrees");
-    pz_must(call, fields->status);
-  }
-  struct pz_place_width *widths = pz_alloc(call, n, sizeof *widths);
-  json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {
-    widths[problem->n_widths] = read_width(call, fields, key);
-    problem->n_widths++;
-  }
-  problem->widths = widths;
 }
 
 /* Reads the expert's plan.  Either all of its fields or none must be given, where 0 counts as not
@@ -188,6 +163,7 @@ static void read_fixed(struct pz_call *call, struct pz_fields *file, struct pz_f
                 file->name, given, missing);
 }
 
+/* Reads an instance and its expert's plan.  `name` stands for the file in messages. */
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out) {
   json_t *root = pz_json_read(call, name, text, bytes);
@@ -218,7 +194,17 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
              fields.name, key);
   }
   pz_fields_end(call, &fields);
-  read_widths(call, &fields, &out->problem);
+  size_t n_widths = json_object_size(nodes);
+  if (n_widths < 1 || n_widths > PZ_PLACE_MOST_WIDTHS) {
+    pz_fields_refuse(&fields, "nodes", "an object with 1 to 64 tensor-parallel degrees");
+    pz_must(call, fields.status);
+  }
+  struct pz_place_width *widths = pz_alloc(call, n_widths, sizeof *widths);
+  json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {
+    widths[problem->n_widths] = read_width(call, &fields, key);
+    problem->n_widths++;
+  }
+  problem->widths = widths;
   pz_close(call, root);
 }
 
@@ -238,7 +224,6 @@ _Noreturn static void raise_infeasible(struct pz_call *call,
            fit.memory_bytes);
 }
 
-/* Arguments of find_instance_plan(). */
 struct find_args {
   struct pz_instance *instance;
   struct pz_arena *arena;
@@ -251,21 +236,6 @@ static void find_instance_plan(struct pz_call *call, void *ctx) {
   struct pz_call own = pz_call_in(call, args->arena);
   args->found =
       pz_place_find_fastest(&own, &args->instance->problem, DBL_MAX, &args->instance->plan);
-}
-
-void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check) {
-  struct find_args find = {instance, call->arena, false};
-  struct pz_error error = {0};
-  double start_s = pz_clock_s();
-  enum pz_status status = pz_border(find_instance_plan, &find, &error);
-  instance->solve_s = pz_clock_s() - start_s;
-  if (status != PZ_OK) pz_raise(call, status, "%s: %s", instance->name, error.message);
-  if (!find.found) raise_infeasible(call, &instance->problem);
-  if (check) pz_place_check(call, &instance->problem, &instance->plan);
-  struct pz_place_solution expert;
-  instance->fixed_reason =
-      pz_fixed_plan_evaluate(call, &instance->problem, &instance->fixed, &expert);
-  if (!instance->fixed_reason) instance->fixed_s = expert.time_s;
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
@@ -317,7 +287,17 @@ static void partition_instance(struct pz_call *call, void *ctx) {
   pz_place_read_instance(call, args->name, args->text, args->bytes, &instance);
   instance.problem.semantics = options.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
   instance.fixed.split = options.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
-  pz_place_solve_instance(call, &instance, options.check);
+  struct find_args find = {&instance, call->arena, false};
+  struct pz_error error = {0};
+  double start_s = pz_clock_s();
+  enum pz_status status = pz_border(find_instance_plan, &find, &error);
+  instance.solve_s = pz_clock_s() - start_s;
+  if (status != PZ_OK) pz_raise(call, status, "%s: %s", instance.name, error.message);
+  if (!find.found) raise_infeasible(call, &instance.problem);
+  if (options.check) pz_place_check(call, &instance.problem, &instance.plan);
+  struct pz_place_solution expert;
+  instance.fixed_reason = pz_fixed_plan_evaluate(call, &instance.problem, &instance.fixed, &expert);
+  if (!instance.fixed_reason) instance.fixed_s = expert.time_s;
   struct pz_call own;
   struct pz_instance_plan *plan = pz_object_new(call, sizeof *plan, &own);
   describe_instance_plan(&own, &instance, plan);
@@ -331,4 +311,4 @@ enum pz_status pz_partition_instance(const char *name, const char *text, size_t 
   return pz_border(partition_instance, &args, err);
 }
 
-void pz_instance_plan_free(struct pz_instance_plan *problem) { pz_object_free(problem); }
+void pz_instance_plan_free(struct pz_instance_plan *plan) { pz_object_free(plan); }

@@ -18,9 +18,4 @@ struct pz_instance {
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out);
 
-/* Finds the best plan of an instance, and the step time of its expert's plan.  If `check` is set,
- * pz_place_check() checks the plan.  Raises PZ_NO_ANSWER if no plan fits, with the least memory that
- * suffices in the message. */
-void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check);
-
 #endif

@@ -2,8 +2,8 @@
  *
  * prepare_domain() tabulates, for every number of stages that memory and devices allow, the parameters that are charged at
  * least and the least number of rounds.  pz_place_bound_time_s() then bounds the time for given layer times: for each
- * number of stages the load of the slowest stage, first from the even share of the work (even_load_s) and then from whole
- * layers (kept_load_s, recompute_load_s), and the best number of replicas for that load. */
+ * number of stages the load of the slowest stage, first from the even share of the work and then from whole layers
+ * (slowest_stage_s), and the best number of replicas for that load. */
 #include "partition/problem.h"
 
 #include <math.h>
@@ -45,21 +45,9 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   return width->n + 1;
 }
 
-/* Returns whether some layer alone fits in memory as the first of n_stages stages. */
-static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stages) {
-  const struct pz_place_width *width = &bound->problem.widths[0];
-  for (uint32_t i = 0; i < width->n; i++) {
-    const struct pz_place_layer *layer = &width->layers[i];
-    if (stage_memory_bytes(bound, layer->param_bytes, layer->act_bytes, n_stages, true) <=
-        bound->problem.hbm_bytes)
-      return true;
-  }
-  return false;
-}
-
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Returns the largest number of replicas of a pipeline, by devices and microbatches. */
+/* Returns the most replicas of a pipeline of n_stages stages that devices and microbatches allow. */
 static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_stages) {
   return pz_min(problem->devices / ((int64_t)n_stages * problem->widths[0].tp),
                 problem->microbatches);
@@ -86,9 +74,14 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
       (double)(problem->microbatches * width->tp) / (double)problem->devices * (1 - 1e-12);
   bound->least_stages = least_stages_by_memory(bound);
   bound->most_stages = width->n;
-  while (bound->most_stages > 0 && (most_replicas(problem, bound->most_stages) < 1 ||
-                                    !first_stage_fits(bound, bound->most_stages)))
-    bound->most_stages--;
+  for (; bound->most_stages > 0; bound->most_stages--) {
+    bool first_fits = false; /* some layer alone fits in memory as the first stage */
+    for (uint32_t i = 0; i < width->n && !first_fits; i++)
+      first_fits =
+          stage_memory_bytes(bound, width->layers[i].param_bytes, width->layers[i].act_bytes,
+                             bound->most_stages, true) <= problem->hbm_bytes;
+    if (first_fits && most_replicas(problem, bound->most_stages) >= 1) break;
+  }
   bound->charged_bytes =
       pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->charged_bytes);
   bound->rounds = pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->rounds);
@@ -105,6 +98,8 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   }
 }
 
+/* Prepares bounds for the whole network and each of its domains.  runs[i] is the length of the i-th run
+ * of equal layers. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
   struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
@@ -157,32 +152,29 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
   return work;
 }
 
-/* A kind of stage, and the number of such stages.  The load of one with k layers of the main run is
- * at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
+/* The first, the inner or the last stages, and their number.  The load of such a stage with k layers
+ * of the main run is at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
 struct stage_kind {
   double count;
   double offset_s[2], layer_s[2];
 };
 
-/* Returns how many layers of the main run a stage of this kind can have with at most this load. */
-static double layer_capacity(const struct stage_kind *kind, double load_s) {
-  double most = HUGE_VAL;
-  for (int j = 0; j < 2; j++) {
-    double n = (load_s - kind->offset_s[j]) / kind->layer_s[j];
-    if (n < most) most = n;
-  }
-  if (!(most < PZ_PLACE_MOST_LAYERS)) return PZ_PLACE_MOST_LAYERS;
-  return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
-}
-
 /* Returns the least load of at least load_s with which all stages together can have n layers of the
- * main run.  Each step raises the load until one kind of stage can have one more layer. */
+ * main run.  Each of at most 32 steps raises the load until some stage can have one more layer; after
+ * fewer steps than needed, the load is still a lower bound. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   for (int tries = 0; tries < 32; tries++) {
     double capacity = 0, next_s = HUGE_VAL;
     for (int i = 0; i < 3; i++) {
+      /* the layers that a stage of this kind can have with at most this load */
       const struct stage_kind *kind = &kinds[i];
-      double stage_layers = layer_capacity(kind, load_s);
+      double most = HUGE_VAL, stage_layers = PZ_PLACE_MOST_LAYERS;
+      for (int j = 0; j < 2; j++) {
+        double layers = (load_s - kind->offset_s[j]) / kind->layer_s[j];
+        if (layers < most) most = layers;
+      }
+      if (most < PZ_PLACE_MOST_LAYERS)
+        stage_layers = most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
       double one_more_s = pz_fmax(kind->offset_s[0] + (stage_layers + 1) * kind->layer_s[0],
                                   kind->offset_s[1] + (stage_layers + 1) * kind->layer_s[1]);
       capacity += kind->count * stage_layers;
@@ -194,27 +186,22 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
   return load_s;
 }
 
-/* Returns a lower bound of at least load_s on the load of the slowest of two or more stages with
- * saved activations.  Inner stages wait for two transfers, and the first and the last for one. */
-static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                          double n_stages, double load_s) {
-  double layer_s = work->main_fwd_s + work->main_bwd_s, transfer_s = bound->transfer_s;
-  double first_s = transfer_s + work->first_fwd_s + work->first_bwd_s,
-         last_s = transfer_s + work->last_s;
-  const struct stage_kind kinds[3] = {
-      {1, {first_s, first_s}, {layer_s, layer_s}},
-      {n_stages - 2, {2 * transfer_s, 2 * transfer_s}, {layer_s, layer_s}},
-      {1, {last_s, last_s}, {layer_s, layer_s}}};
-  return least_load_s(kinds, work->n_main, load_s);
-}
-
-/* Returns a lower bound of at least load_s on the load of the slowest of two or more stages with
- * recompute.  All stages but the last run forward twice, while the gradient arrives. */
-static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                               double n_stages, double load_s) {
+/* Returns a lower bound of at least load_s on the load of the slowest of two or more stages.  Inner
+ * stages wait for two transfers, and the first and the last for one.  With recompute, all stages but
+ * the last run forward twice, while the gradient arrives. */
+static double slowest_stage_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                              double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
-  double transfer_s = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
-         last_s = transfer_s + work->last_s;
+  double transfer_s = bound->transfer_s, last_s = transfer_s + work->last_s;
+  if (!bound->problem.recompute) {
+    double first_s = transfer_s + work->first_fwd_s + work->first_bwd_s;
+    const struct stage_kind kinds[3] = {
+        {1, {first_s, first_s}, {once_s, once_s}},
+        {n_stages - 2, {2 * transfer_s, 2 * transfer_s}, {once_s, once_s}},
+        {1, {last_s, last_s}, {once_s, once_s}}};
+    return least_load_s(kinds, work->n_main, load_s);
+  }
+  double first_s = work->first_fwd_s + work->first_bwd_s;
   const struct stage_kind kinds[3] = {
       {1, {first_s + work->first_fwd_s, transfer_s + first_s}, {twice_s, once_s}},
       {n_stages - 2, {transfer_s, 2 * transfer_s}, {twice_s, once_s}},
@@ -222,32 +209,25 @@ static double recompute_load_s(const struct pz_place_bound *bound, const struct 
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* Returns the load of a stage if all stages share work and transfers evenly. */
-static double even_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                          double n_stages) {
-  double once_s = work->fwd_s + work->bwd_s;
-  if (n_stages == 1) return once_s;
-  if (bound->problem.recompute)
-    return (once_s + work->fwd_s + (n_stages - 1) * bound->transfer_s) /
-           (n_stages + work->most_forward);
-  return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
-}
-
 /* Returns a lower bound on the step time of plans inside one domain of the network, or any number
  * of at least limit_s if the bound is not below limit_s. */
 static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   struct chain_work work = sum_work(bound, fwd_s, bwd_s);
-  double best_s = HUGE_VAL;
+  double best_s = HUGE_VAL, once_s = work.fwd_s + work.bwd_s;
   if (bound->least_stages > bound->most_stages) return HUGE_VAL;
-  if ((work.fwd_s + work.bwd_s) * bound->share >= limit_s) return limit_s;
+  if (once_s * bound->share >= limit_s) return limit_s;
   for (uint32_t n_stages = bound->least_stages; n_stages <= bound->most_stages; n_stages++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    double load_s = pz_fmax(even_load_s(bound, &work, n_stages), work.longest_s);
+    /* if all stages share work and transfers evenly */
+    double even_s = once_s, transfers_s = (n_stages - 1) * bound->transfer_s;
+    if (n_stages > 1 && bound->problem.recompute)
+      even_s = (once_s + work.fwd_s + transfers_s) / (n_stages + work.most_forward);
+    else if (n_stages > 1)
+      even_s = (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
+    double load_s = pz_fmax(even_s, work.longest_s);
     if (load_s * ROUNDING * bound->rounds[n_stages] >= cutoff_s) continue;
-    if (n_stages > 1)
-      load_s = bound->problem.recompute ? recompute_load_s(bound, &work, n_stages, load_s)
-                                        : kept_load_s(bound, &work, n_stages, load_s);
+    if (n_stages > 1) load_s = slowest_stage_s(bound, &work, n_stages, load_s);
     load_s *= ROUNDING;
     if (load_s * bound->rounds[n_stages] >= cutoff_s) continue;
     int64_t devices = (int64_t)n_stages * bound->problem.widths[0].tp;

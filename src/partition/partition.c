@@ -43,26 +43,7 @@ static struct pz_step_parts step_parts(const struct pz_place_model *model) {
                                 .exchange_s = plan->allreduce_s};
 }
 
-/* Lists the layers of a stage in the order of the model.  Consecutive layers with the same name are
- * one entry. */
-static void list_stage_layers(struct pz_call *call, const struct pz_place_layer *layers,
-                              const struct pz_stage *stage, struct pz_partition_stage *out) {
-  struct pz_partition_layers *list = pz_alloc(call, stage->n, sizeof *list);
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < stage->n; i++) {
-    const char *name = layers[stage->layers[i]].name;
-    if (n == 0 || strcmp(list[n - 1].name, name) != 0) {
-      list[n].name = pz_copy_text(call, name);
-      n++;
-    }
-    list[n - 1].count++;
-  }
-  out->layers = list;
-  out->n_layers = n;
-  out->layer_count = stage->n;
-}
-
-/* Describes the stages, with their memory divided into the terms of the formula in problem.h. */
+/* Describes the stages: devices, times, layers, and the terms of the memory formula in problem.h. */
 static void describe_stages(struct pz_call *call, const struct pz_place_model *model,
                             struct pz_partition *out) {
   const struct pz_place_solution *plan = &model->plan;
@@ -85,10 +66,21 @@ static void describe_stages(struct pz_call *call, const struct pz_place_model *m
                                     .in_flight_bytes = sum.in_flight_bytes,
                                     .memory_bytes = stage->memory_bytes};
     out->devices_used += stage->devices * plan->replicas;
-    list_stage_layers(call, width->layers, stage, &out->stages[k]);
+    /* consecutive layers with the same name are one entry with a count */
+    struct pz_partition_layers *list = pz_alloc(call, stage->n, sizeof *list);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < stage->n; i++) {
+      const char *name = width->layers[stage->layers[i]].name;
+      if (n == 0 || strcmp(list[n - 1].name, name) != 0) list[n++].name = pz_copy_text(call, name);
+      list[n - 1].count++;
+    }
+    out->stages[k].layers = list;
+    out->stages[k].n_layers = n;
+    out->stages[k].layer_count = stage->n;
   }
 }
 
+/* Describes the plan of a solved problem for users. */
 struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *model,
                                           double lower_bound_s) {
   const struct pz_place_solution *plan = &model->plan;
@@ -119,6 +111,7 @@ struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_
 
 /* ---- as text and JSON ----------------------------------------------------------------------- */
 
+/* Writes the layers of a stage as "embedding, block x 12" into buf, and returns it. */
 const char *pz_partition_stage_text(const struct pz_partition_stage *stage, char *buf,
                                     size_t size) {
   size_t length = 0;
@@ -215,6 +208,7 @@ const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_pa
 enum { MOST_TP = 64, MOST_MBS = 8 };
 
 struct variant_list {
+  struct pz_workload *whole; /* the undivided model */
   struct pz_variant *variants;
   uint32_t n;
   double sample_flop; /* work of all GEMMs of the model for a sample, forward and backward */
@@ -248,10 +242,10 @@ static void check_options(struct pz_call *call, const struct pz_partition_option
     pz_raise(call, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", options->hbm_bytes);
 }
 
-static void free_workload(void *workload) { pz_workload_free(workload); }
-
-static void free_variants(void *variants) {
-  const struct variant_list *list = variants;
+/* Frees all workloads of a variant list (a callback of pz_defer). */
+static void free_workloads(void *variant_list) {
+  const struct variant_list *list = variant_list;
+  pz_workload_free(list->whole);
   for (uint32_t i = 0; i < list->n; i++) pz_workload_free(list->variants[i].w);
 }
 
@@ -269,16 +263,12 @@ static struct variant_list *build_variants(struct pz_call *call, const char *mod
   struct pz_vec notes;
   pz_vec_init(&notes, call->arena, sizeof(struct pz_note));
 
-  struct pz_workload *whole = NULL; /* the undivided model */
-  pz_must(call, pz_workload_load(model, &options->workload, &whole, pz_call_error(call)));
-  pz_defer(call, free_workload, whole);
-  const struct pz_totals *totals = &whole->totals;
+  pz_defer(call, free_workloads, list);
+  pz_must(call, pz_workload_load(model, &options->workload, &list->whole, pz_call_error(call)));
+  const struct pz_totals *totals = &list->whole->totals;
   list->sample_flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
-  if (whole->warning) pz_note_add(call, &notes, 0, whole->warning);
-  pz_close(call, whole);
-
+  if (list->whole->warning) pz_note_add(call, &notes, 0, list->whole->warning);
   list->variants = pz_alloc(call, (size_t)tp.n * (size_t)mbs.n, sizeof *list->variants);
-  pz_defer(call, free_variants, list);
   list->n = pz_variants_load(call, model, &choices, &options->workload, &notes, list->variants);
   for (uint32_t i = 0; i < notes.n && options->note; i++) {
     const struct pz_note *note = pz_vec_at(&notes, struct pz_note, i);
@@ -324,13 +314,12 @@ static void partition_model(struct pz_call *call, void *ctx) {
   const struct partition_args *args = ctx;
   struct pz_partition_options options = pz_partition_options_default();
   struct pz_cluster wide;
-  const struct pz_cluster *net = NULL;
   pz_require_options(call, &options, sizeof options, args->options, "pz_partition_options_default");
   pz_require(call, args->model, "model");
   pz_require(call, args->out, "out");
   pz_chip_check(call, args->chip);
   check_options(call, &options);
-  net = pz_cluster_widen(call, args->net, options.devices, &wide);
+  const struct pz_cluster *net = pz_cluster_widen(call, args->net, options.devices, &wide);
   if (!(options.hbm_bytes > 0)) options.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
   pz_cost_init(cost, args->chip, net);

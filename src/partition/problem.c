@@ -20,6 +20,8 @@ struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, 
   return inside;
 }
 
+/* Returns the time of the gradient all-reduce of the stage that is charged, by the formula of the
+ * published program: 4 (d - 1) / d P / bandwidth. */
 double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_replicas,
                             double param_bytes) {
   return 4.0 * (double)(n_replicas - 1) / (double)n_replicas * param_bytes / problem->bytes_per_s;
@@ -33,8 +35,9 @@ double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s,
   return maxload_s * rounds + pz_place_allreduce_s(problem, n_replicas, param_bytes);
 }
 
-/* Tries numbers of rounds in ascending order, each with the fewest replicas that reach it.  More
- * rounds can save at most the whole all-reduce, so the search ends when they cost more than that. */
+/* Returns the best number of replicas.  Tries numbers of rounds in ascending order, each with the
+ * fewest replicas that reach it.  More rounds save at most the whole all-reduce, so the search ends
+ * when they cost more than that. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s) {
@@ -74,7 +77,8 @@ static double inputs_arrive_s(const struct pz_place_problem *problem,
   return latest_s;
 }
 
-/* In each direction, a layer waits until its inputs from other stages have arrived. */
+/* Returns the time and memory of stage k.  In each direction, a layer waits until its inputs from
+ * other stages have arrived. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages) {
@@ -198,6 +202,8 @@ const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_p
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
+/* Returns a problem on this number of devices, without layers and memory.  Levels of the network
+ * inside the one that joins all devices become domains. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices) {
   const struct pz_level *joining = pz_cluster_level(net, devices);
   struct pz_place_problem problem = {
@@ -212,7 +218,7 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
 /* Returns the layers of a workload as a chain, repeated as in the model. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least) {
-  enum { PARAM_BYTES = 2 };
+  enum { PARAM_BYTES = 2 }; /* of a weight */
   uint32_t most_layers = (uint32_t)workload->totals.layers, n = 0;
   struct pz_place_layer *layers = pz_alloc(call, most_layers, sizeof *layers);
   struct pz_place_edge *edges = pz_alloc(call, most_layers, sizeof *edges);

@@ -68,12 +68,7 @@ static struct stage_cost *cost_of(const struct stage_table *table, uint32_t from
   return &table->costs[(size_t)from * table->n_cuts + to];
 }
 
-/* Returns the cost of all layers as one stage. */
-static const struct stage_cost *whole_cost(const struct stage_table *table) {
-  return cost_of(table, 0, table->n_cuts - 1);
-}
-
-/* Returns the load of stage i from the end.  The last stage never recomputes. */
+/* Returns the time of stage i from the end for a microbatch.  The last stage never recomputes. */
 static double stage_load_s(const struct stage_table *table, const struct stage_cost *cost,
                            uint32_t i) {
   return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
@@ -105,14 +100,17 @@ static int64_t devices_of(const struct stage_table *table, uint32_t n_stages, ui
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
 
+/* Returns whether a set of layers contains layer i. */
 static bool set_has(const uint64_t *set, uint32_t i) { return set[i / 64] >> (i % 64) & 1; }
 
+/* Returns whether every layer of the set is in the other set. */
 static bool set_is_within(const uint64_t *set, const uint64_t *other, uint32_t n_words) {
   for (uint32_t i = 0; i < n_words; i++)
     if (set[i] & ~other[i]) return false;
   return true;
 }
 
+/* Returns the layers of a cut, as a set of n_words words. */
 static const uint64_t *cut_set(const struct stage_table *table, uint32_t cut) {
   return &table->cuts[(size_t)cut * table->n_words];
 }
@@ -128,16 +126,6 @@ static bool is_in_stage(const struct stage_table *table, uint32_t from, uint32_t
 static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to) {
   if (from >= to || !table->cuts) return from < to;
   return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
-}
-
-/* Returns whether every layer has an edge to the next one, so that cuts are prefixes. */
-static bool is_chain(const struct pz_place_width *width) {
-  bool linked[PZ_PLACE_MOST_LAYERS] = {false};
-  for (uint32_t e = 0; e < width->n_edges; e++)
-    if (width->edges[e].to == width->edges[e].from + 1) linked[width->edges[e].from] = true;
-  for (uint32_t i = 0; i + 1 < width->n; i++)
-    if (!linked[i]) return false;
-  return true;
 }
 
 /* Finds all cuts, breadth first, so that each comes after those within it. */
@@ -270,7 +258,13 @@ static void cost_chain_backward(const struct stage_table *table, uint32_t to, do
 static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
   double *scratch[2] = {pz_alloc(call, table->width->n, sizeof(double)),
                         pz_alloc(call, table->width->n, sizeof(double))};
-  bool chain = is_chain(table->width);
+  /* on a chain, where every layer has an edge to the next one, cuts are prefixes */
+  bool linked[PZ_PLACE_MOST_LAYERS] = {false}, chain = true;
+  for (uint32_t e = 0; e < table->width->n_edges; e++) {
+    const struct pz_place_edge *edge = &table->width->edges[e];
+    if (edge->to == edge->from + 1) linked[edge->from] = true;
+  }
+  for (uint32_t i = 0; i + 1 < table->width->n; i++) chain = chain && linked[i];
   if (!chain) find_cuts(call, table);
   uint32_t n = table->n_cuts;
   table->costs = pz_alloc(call, (size_t)n * n, sizeof *table->costs);
@@ -287,7 +281,7 @@ static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
 
 /* ---- rows of the table ---------------------------------------------------------------------- */
 
-/* Improves the cells of k stages that begin at `from` by plans whose first stage ends at `to`. */
+/* Lowers the maxload of the last k stages from the cut `from` by plans whose first stage ends at `to`. */
 static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint32_t to) {
   const struct stage_cost *stage = cost_of(table, from, to);
   if (!stage_fits(table, stage, k)) return;
@@ -301,19 +295,6 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
     table->maxload_s[cell] = maxload_s;
     table->end[cell] = to;
   }
-}
-
-/* Returns whether neither this stage nor a longer one can improve a cell, because work grows with
- * the length of a stage.  Valid on a chain for k > 1. */
-static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t from, uint32_t to,
-                        double limit_s) {
-  const struct stage_cost *stage = cost_of(table, from, to);
-  double worst_s = 0;
-  if (table->problem->state * stage->param_bytes + stage->act_bytes > table->problem->hbm_bytes)
-    return true;
-  for (uint32_t n_single = 0; n_single < table->n_classes; n_single++)
-    worst_s = pz_fmax(worst_s, table->maxload_s[cell_of(table, k, n_single, from)]);
-  return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
 /* Returns, on a chain, the first end of a stage after which k - 1 stages can do the remaining work
@@ -335,7 +316,7 @@ static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, ui
   return low;
 }
 
-/* Fills the cells of k > 1 stages that begin at `from`, with loads below the limit. */
+/* Computes the least maxload of the last k > 1 stages that begin at `from`, if it is below limit_s. */
 static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, double limit_s) {
   uint32_t n = table->n_cuts;
   if (table->cuts) {
@@ -347,27 +328,22 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   const struct stage_cost *rest = cost_of(table, from, n - 1);
   if (rest->work_s >= limit_s * k || rest->recompute_work_s >= limit_s * (k + 1)) return;
   for (uint32_t to = first_useful_end(table, k, from, limit_s); to + k <= n; to++) {
-    if (is_too_long(table, k, from, to, limit_s)) return;
+    /* work grows with the length of a stage, so that longer stages are no better either */
+    const struct stage_cost *stage = cost_of(table, from, to);
+    double least_bytes = table->problem->state * stage->param_bytes + stage->act_bytes;
+    double worst_s = 0;
+    if (least_bytes > table->problem->hbm_bytes) return;
+    for (uint32_t n_single = 0; n_single < table->n_classes; n_single++)
+      worst_s = pz_fmax(worst_s, table->maxload_s[cell_of(table, k, n_single, from)]);
+    if (stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s) return;
     try_stage(table, k, from, to);
   }
 }
 
-/* Returns, on a chain, the least number of stages of at least n_stages that a better plan can have
- * whose last k stages begin at `from`.  The stages before must do all work before that cut. */
-static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint32_t from,
-                              uint32_t n_stages) {
-  if (table->cuts || from == 0) return n_stages;
-  double before_s = cost_of(table, 0, from)->recompute_work_s;
-  if (n_stages == k) n_stages++;
-  while (n_stages <= table->most_stages &&
-         (n_stages - k) * (table->cutoff_s / table->rounds[n_stages]) <= before_s)
-    n_stages++;
-  return n_stages;
-}
-
-/* Fills the cells of the last k stages that can be part of a plan better than the incumbent. */
+/* Computes the maxload of the last k stages from every cut where a better plan may have them. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
-  uint32_t n = table->n_cuts, most = table->most_stages, n_stages = k;
+  uint32_t n = table->n_cuts, most = table->most_stages;
+  uint32_t n_stages = k; /* least number of stages of a better plan */
   if (table->cutoff_s != best->replicas.time_s) {
     table->cutoff_s = best->replicas.time_s;
     for (uint32_t i = most; i > 0; i--)
@@ -378,7 +354,14 @@ static void fill_row(struct stage_table *table, uint32_t k, const struct incumbe
     for (uint32_t cut = 0; cut < n; cut++)
       table->maxload_s[cell_of(table, k, n_single, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
-    n_stages = fewest_stages(table, k, from, n_stages);
+    if (!table->cuts && from > 0) {
+      /* on a chain, the stages of a better plan before `from` must do all work before that cut */
+      double before_s = cost_of(table, 0, from)->recompute_work_s;
+      if (n_stages == k) n_stages++;
+      while (n_stages <= most &&
+             (n_stages - k) * (table->cutoff_s / table->rounds[n_stages]) <= before_s)
+        n_stages++;
+    }
     if (n_stages > most) return;
     if (k == 1)
       try_stage(table, 1, from, n - 1);
@@ -410,7 +393,7 @@ static void set_incumbent(const struct stage_table *table, struct incumbent *bes
 /* Returns whether some plan of n_stages or more stages may be better than the incumbent. */
 static bool may_improve(const struct stage_table *table, const struct incumbent *best,
                         uint32_t n_stages) {
-  double work_s = whole_cost(table)->work_s;
+  double work_s = cost_of(table, 0, table->n_cuts - 1)->work_s;
   for (; n_stages <= table->most_stages; n_stages++)
     if (work_s / n_stages * table->rounds[n_stages] < best->replicas.time_s) return true;
   return false;
@@ -440,21 +423,6 @@ static void solve_original(struct stage_table *table, struct incumbent *best) {
   }
 }
 
-/* Returns the parameter bytes of the largest stage of the table's plan of n_stages stages. */
-static double largest_stage_bytes(const struct stage_table *table, uint32_t n_stages,
-                                  uint32_t n_single) {
-  double largest = 0;
-  uint32_t cut = 0;
-  for (uint32_t k = n_stages; k > 0; k--) {
-    uint32_t to = table->end[cell_of(table, k, n_single, cut)];
-    const struct stage_cost *stage = cost_of(table, cut, to);
-    largest = pz_fmax(largest, stage->param_bytes);
-    n_single -= uses_one_device(table, stage);
-    cut = to;
-  }
-  return largest;
-}
-
 /* Makes the table's plan of n_stages stages the incumbent if it is better.  Returns an upper bound on
  * the parameter bytes of the largest stage of every better plan with this maxload, or 0 if there is
  * no better plan.  The bound is found by bisection, because the time grows with these bytes. */
@@ -463,14 +431,22 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
   double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
   int64_t devices = devices_of(table, n_stages, n_single);
   if (maxload_s == DBL_MAX || devices > table->problem->devices) return 0;
-  double high = largest_stage_bytes(table, n_stages, n_single);
+  double high = 0; /* parameters of the largest stage of the plan */
+  for (uint32_t k = n_stages, cut = 0, single = n_single; k > 0; k--) {
+    uint32_t to = table->end[cell_of(table, k, single, cut)];
+    const struct stage_cost *stage = cost_of(table, cut, to);
+    high = pz_fmax(high, stage->param_bytes);
+    single -= uses_one_device(table, stage);
+    cut = to;
+  }
   struct pz_replicas found = pz_place_best_replicas(table->problem, maxload_s, n_stages, devices,
                                                     high, best->replicas.time_s);
   if (found.n)
     set_incumbent(table, best, found, n_stages, n_single,
                   table->end[cell_of(table, n_stages, n_single, 0)]);
   double limit_s = best->replicas.time_s;
-  double low = pz_fmax(whole_cost(table)->param_bytes / n_stages, table->largest_bytes);
+  double all_bytes = cost_of(table, 0, table->n_cuts - 1)->param_bytes;
+  double low = pz_fmax(all_bytes / n_stages, table->largest_bytes);
   if (!pz_place_best_replicas(table->problem, maxload_s, n_stages, devices, low, limit_s).n)
     return 0;
   for (int probe = 0; probe < 12; probe++) {
@@ -541,7 +517,8 @@ static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, 
  * dynamic program finds that plan or a better one. */
 static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
   if (table->cuts) return;
-  double work_s = whole_cost(table)->work_s, time_s = best->replicas.time_s;
+  double work_s = cost_of(table, 0, table->n_cuts - 1)->work_s, time_s = best->replicas.time_s;
+  /* only some numbers of stages, and few loads: the bound need not be the best */
   for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages += 1 + n_stages / 3) {
     double low = work_s / n_stages, high = 4 * low;
     for (int probe = 0; probe < 8; probe++) {
@@ -560,7 +537,7 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
 
 /* ---- the solution --------------------------------------------------------------------------- */
 
-/* Sets the costs of all stages, the least numbers of rounds, and the cells of 0 stages. */
+/* Sets the costs of all stages, the least numbers of rounds, and the maxloads of 0 stages. */
 static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   const struct pz_place_problem *problem = table->problem;
   cost_all_stages(call, table);
@@ -645,8 +622,8 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
   pz_scratch_end(&tables);
 }
 
-/* Solves every domain by itself, the smallest first, so that of equally fast plans the one on
- * fewer devices is found. */
+/* Finds the fastest plan.  Every domain of the network is solved by itself, the smallest first, so
+ * that of equally fast plans the one on fewer devices is found. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
                            double limit_s, struct pz_place_solution *out) {
   struct pz_place_solution fastest = {0};
@@ -695,6 +672,7 @@ static bool fits_with(struct pz_call *call, const struct pz_place_problem *probl
   return fits;
 }
 
+/* Returns the least memory per device with which the problem has a plan, to a thousandth. */
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem) {
   struct pz_fit fit = {.hbm_bytes = DBL_MAX};
   double low = problem->hbm_bytes, high = low > 1 ? 2 * low : 2;

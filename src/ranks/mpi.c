@@ -1,11 +1,10 @@
 /* Ranks by MPI: the transport of core/ranks.h.
  *
  * An exchange (exchange) is two collective calls: the heads of all ranks, which contain sizes and
- * statuses, and then their bytes.  A rank whose command has ended, with or without an error,
- * answers the next exchange of the others once (leave_exchanges), so that no rank waits for a
- * failed one.  Waiting sleeps instead of polling at full speed, so that a
- * waiting rank leaves its processor to threads and processes that work; rounds take milliseconds to
- * seconds, and the naps at most one millisecond.
+ * statuses, and then their bytes.  A rank whose command has ended, with or without an error, answers
+ * the next exchange of the others once (pz_ranks_end), so that no rank waits for a failed one.
+ * Waiting ranks sleep instead of polling, so that they leave their processors to threads and
+ * processes that work; rounds take milliseconds to seconds, and the naps at most one millisecond.
  *
  * The items of a round (next_item) are divided into one part for each rank.  A rank works through
  * its own part from the front, and then helps the ranks of its node from the back of theirs.  The
@@ -82,6 +81,7 @@ static struct {
   struct pz_ranks ranks;
 } job;
 
+/* Returns the name and version of the MPI library, such as "Open MPI 4.1.4". */
 const char *pz_ranks_library(void) {
   static char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int n = 0;
@@ -91,16 +91,19 @@ const char *pz_ranks_library(void) {
   return text;
 }
 
+/* Registers a flag that becomes true when a signal arrives. */
 void pz_ranks_watch(const atomic_bool *stop) { job.stop = stop; }
 void pz_ranks_verbose(void) { job.is_verbose = true; }
 
+/* Records the first error of this rank, which pz_ranks_end() sends to the others. */
 void pz_ranks_failed(const struct pz_error *err) {
   if (job.failure.status == PZ_OK) job.failure = *err;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Returns the processor time of the process since *last, and sets *last to now. */
+/* Returns the nanoseconds of processor time that the process used since *last, and sets *last to the
+ * processor time now. */
 static uint64_t cpu_ns_since(struct timespec *last) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -207,14 +210,13 @@ static void raise_error_of_ranks(struct pz_call *call, const char *parts,
   pz_raise(call, PZ_INTERNAL, "ranks differ in what they do: all need the same program");
 }
 
-/* The bytes of an exchange and the function that receives them. */
 struct reception {
   pz_ranks_receive *receive; /* NULL if nothing is received */
   void *receiver;
   const char *parts;
 };
 
-/* Passes the bytes of the other ranks to the receiver, in the order of the ranks. */
+/* Passes the bytes of each other rank to the function that receives them, in the order of the ranks. */
 static void receive_parts(struct pz_call *call, void *ctx) {
   const struct reception *reception = ctx;
   for (unsigned r = 0; r < job.ranks.size && reception->receive; r++) {
@@ -226,12 +228,8 @@ static void receive_parts(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Raises the error that another rank does not answer. */
-static _Noreturn void raise_silence(struct pz_call *call) {
-  pz_raise(call, PZ_STOPPED, "interrupted: another rank does not answer");
-}
-
-/* Exchanges the parts of all ranks (struct pz_ranks). */
+/* Sends the bytes or the error of this rank to all others, and passes theirs to `receive`, as struct
+ * pz_ranks requires.  Raises the error of the lowest rank that has one. */
 static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part *own,
                      pz_ranks_receive *receive, void *receiver) {
   static const struct pz_error no_error = {.status = PZ_OK};
@@ -240,16 +238,17 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
   const char *bytes = sends_message ? own_error->message : own->bytes;
   size_t n = sends_message ? strlen(own_error->message) : own->n;
   (void)ctx;
-  if (job.all_know_end || job.is_broken) raise_silence(call);
+  bool answered = !job.all_know_end && !job.is_broken;
   struct head head = {.status = own_error->status,
                       .sequence = job.sequence,
                       .bytes = n,
                       .cpu_ns = cpu_ns_since(&job.cpu_time),
                       .items_ns = atomic_exchange(&job.items_ns, 0),
                       .longest_item_ns = atomic_exchange(&job.longest_item_ns, 0)};
-  job.counts.exchanges++;
-  char *parts = exchange_heads(&head) ? exchange_bytes(bytes, n) : NULL;
-  if (!parts) raise_silence(call);
+  job.counts.exchanges += answered;
+  answered = answered && exchange_heads(&head);
+  char *parts = answered ? exchange_bytes(bytes, n) : NULL;
+  if (!parts) pz_raise(call, PZ_STOPPED, "interrupted: another rank does not answer");
   pz_defer(call, pz_free, parts);
   struct pz_error refusal = {0};
   struct reception reception = {receive, receiver, parts};
@@ -267,26 +266,6 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
-/* Adds the processor time of this thread since its last item began to the times of the round. */
-static void count_item_time(void) {
-  static _Thread_local uint64_t since_ns;
-  static _Thread_local uint64_t sequence = UINT64_MAX;
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-  uint64_t item_ns = now_ns - since_ns;
-  bool is_first_of_round = sequence != job.sequence;
-  if (!is_first_of_round) {
-    atomic_fetch_add(&job.items_ns, item_ns);
-    uint64_t longest_ns = atomic_load(&job.longest_item_ns);
-    while (item_ns > longest_ns &&
-           !atomic_compare_exchange_weak(&job.longest_item_ns, &longest_ns, item_ns)) {
-    }
-  }
-  since_ns = now_ns;
-  sequence = job.sequence;
-}
-
 /* Consecutive items of a round, with which one rank begins. */
 struct part {
   size_t first, n;
@@ -299,15 +278,10 @@ static struct part part_of_rank(size_t n, unsigned rank_in_node) {
   return (struct part){first, n * (rank + 1) / size - first};
 }
 
-/* Returns the counter of a rank of this node in the current round. */
-static _Atomic uint64_t *begun_items_of(unsigned rank_in_node) {
-  return &job.begun_items[2 * rank_in_node + job.sequence % 2];
-}
-
-/* Begins an item at the front, or the back, of the part of a rank, which has n items.  Returns its
- * index in the part, or n if all were begun before. */
+/* Begins a work item at the front, or if at_back is set, at the back of the n items of a rank.
+ * Returns its index among them, or n if all were begun before. */
 static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
-  _Atomic uint64_t *begun = begun_items_of(rank_in_node);
+  _Atomic uint64_t *begun = &job.begun_items[2 * rank_in_node + job.sequence % 2];
   uint64_t counter = atomic_load(begun), increment = at_back ? 1 : UINT64_C(1) << 32;
   uint64_t from_front, from_back;
   do {
@@ -318,11 +292,25 @@ static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   return at_back ? n - 1 - from_back : from_front;
 }
 
-/* Returns an item that no rank has begun (struct pz_ranks): the next one of the part of this rank,
- * or else one from the back of that part of the node's ranks which has most items left. */
+/* Returns a work item of a round that no rank has begun (struct pz_ranks): the next one of this rank,
+ * or else one from the back of the items of that rank of the node which has most left. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
-  count_item_time();
+  /* add the processor time of this thread since its last item began to the times of the round */
+  static _Thread_local uint64_t since_ns;
+  static _Thread_local uint64_t sequence = UINT64_MAX;
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+  uint64_t item_ns = now_ns - since_ns, longest_ns = atomic_load(&job.longest_item_ns);
+  if (sequence == job.sequence) {
+    atomic_fetch_add(&job.items_ns, item_ns);
+    while (item_ns > longest_ns &&
+           !atomic_compare_exchange_weak(&job.longest_item_ns, &longest_ns, item_ns)) {
+    }
+  }
+  since_ns = now_ns;
+  sequence = job.sequence;
   struct part own_part = part_of_rank(n, job.rank_in_node);
   size_t item = begin_item(job.rank_in_node, own_part.n, false);
   if (item < own_part.n) return own_part.first + item;
@@ -330,7 +318,7 @@ static size_t next_item(void *ctx, size_t n) {
     unsigned slowest = 0;
     size_t most_left = 0;
     for (unsigned r = 0; r < job.ranks_of_node; r++) {
-      uint64_t counter = atomic_load(begun_items_of(r));
+      uint64_t counter = atomic_load(&job.begun_items[2 * r + job.sequence % 2]);
       uint64_t begun = (counter >> 32) + (counter & UINT32_MAX);
       size_t n_part = part_of_rank(n, r).n, left = begun < n_part ? n_part - begun : 0;
       if (left > most_left) {
@@ -383,19 +371,6 @@ struct node_memory {
   uint64_t inode;
 };
 
-/* Makes the memory.  Its pages are allocated at once, because a shortage later would end the
- * program.  Returns NULL if that is impossible. */
-static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
-  struct stat file_state;
-  *fd = memfd_create("phaze", MFD_CLOEXEC);
-  if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &file_state) != 0)
-    return NULL;
-  void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-  if (address == MAP_FAILED) return NULL;
-  *memory = (struct node_memory){getpid(), *fd, file_state.st_ino};
-  return address;
-}
-
 /* Maps the memory of the first rank.  Returns NULL if that is impossible, or if the inode shows
  * that the file belongs to another process, because ranks in containers see processes under
  * different numbers. */
@@ -435,7 +410,20 @@ static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   int *fd = pz_alloc(call, 1, sizeof *fd);
   *fd = -1;
   pz_defer(call, close_memory_file, fd);
-  void *memory_address = makes_memory ? make_memory(bytes, fd, &memory) : NULL;
+  void *memory_address = NULL;
+  if (makes_memory) {
+    /* the pages are allocated at once, because a shortage later would end the program */
+    struct stat file_state;
+    *fd = memfd_create("phaze", MFD_CLOEXEC);
+    bool made =
+        *fd >= 0 && posix_fallocate(*fd, 0, (off_t)bytes) == 0 && fstat(*fd, &file_state) == 0;
+    void *address = MAP_FAILED;
+    if (made) address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (address != MAP_FAILED) {
+      memory = (struct node_memory){getpid(), *fd, file_state.st_ino};
+      memory_address = address;
+    }
+  }
   struct pz_ranks_part own = {.bytes = (const char *)&memory,
                               .n = makes_memory ? sizeof memory : 0};
   exchange(call, ctx, &own, receive_memory, &memory);
@@ -493,29 +481,16 @@ static void *watch_mpirun(void *session) {
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.
- * mpirun reads stdout through a terminal of its own, which is no reason for colours. */
-static bool is_under_launcher(void) {
-  const char *world_size = getenv("OMPI_COMM_WORLD_SIZE");
-  if (!world_size) return getenv("PMIX_RANK") != NULL;
-  setenv("NO_COLOR", "1", 1);
-  return atoi(world_size) > 1;
-}
-
-/* Redirects stdout and stderr of ranks other than 0 to /dev/null. */
-static void silence_other_ranks(void) {
-  int null = open("/dev/null", O_WRONLY);
-  job.error_fd = dup(STDERR_FILENO);
-  if (job.ranks.rank == 0 || null < 0) return;
-  dup2(null, STDOUT_FILENO);
-  dup2(null, STDERR_FILENO);
-  close(null);
-}
-
+/* Starts MPI and the transport if a launcher has started this process.  A function for pz_border(). */
 void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
   (void)unused;
-  if (!is_under_launcher()) return;
+  /* mpirun, or a launcher such as srun that speaks PMIx, has started this process; mpirun reads
+   * stdout through a terminal of its own, which is no reason for colours */
+  const char *world_size = getenv("OMPI_COMM_WORLD_SIZE");
+  if (world_size) setenv("NO_COLOR", "1", 1);
+  bool is_under_launcher = world_size ? atoi(world_size) > 1 : getenv("PMIX_RANK") != NULL;
+  if (!is_under_launcher) return;
   char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
   pthread_t thread;
   sigset_t every_signal, before;
@@ -533,7 +508,13 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
                                 .next_item = next_item,
                                 .exchange = exchange,
                                 .shared_memory = share_memory};
-  silence_other_ranks();
+  int null = open("/dev/null", O_WRONLY);
+  job.error_fd = dup(STDERR_FILENO);
+  if (rank > 0 && null >= 0) { /* only rank 0 prints */
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    close(null);
+  }
   job.heads = pz_calloc((size_t)size, sizeof *job.heads);
   job.part_bytes = pz_calloc((size_t)size, sizeof *job.part_bytes);
   job.part_offset = pz_calloc((size_t)size, sizeof *job.part_offset);
@@ -546,29 +527,27 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   }
 }
 
-/* Answers the next exchange of the other ranks, which may be in the middle of a round, with the
- * news that this rank has ended with an exit status, and with its error if there is one. */
-static void leave_exchanges(int code) {
-  bool has_error = code != 0 && job.failure.status != PZ_OK;
-  enum pz_status status = PZ_OK;
-  if (has_error)
-    status = job.failure.status;
-  else if (code == 130)
-    status = PZ_STOPPED;
-  else if (code > 1)
-    status = PZ_BAD_USE;
-  struct head head = {.status = status,
-                      .has_ended = 1,
-                      .sequence = job.sequence,
-                      .bytes = has_error ? strlen(job.failure.message) : 0,
-                      .cpu_ns = cpu_ns_since(&job.cpu_time)};
-  if (exchange_heads(&head)) pz_free(exchange_bytes(job.failure.message, head.bytes));
-}
-
+/* Waits until the command has ended on all ranks, and ends MPI.  Returns the exit status. */
 int pz_ranks_end(int code) {
   if (!job.is_started) return code;
   pz_ranks_use(NULL);
-  if (job.ranks.size > 1 && !job.all_know_end && !job.is_broken) leave_exchanges(code);
+  if (job.ranks.size > 1 && !job.all_know_end && !job.is_broken) {
+    /* answer the next exchange of the other ranks, which may be in the middle of a round */
+    bool has_error = code != 0 && job.failure.status != PZ_OK;
+    enum pz_status status = PZ_OK;
+    if (has_error)
+      status = job.failure.status;
+    else if (code == 130) /* 128 + SIGINT */
+      status = PZ_STOPPED;
+    else if (code > 1)
+      status = PZ_BAD_USE;
+    struct head head = {.status = status,
+                        .has_ended = 1,
+                        .sequence = job.sequence,
+                        .bytes = has_error ? strlen(job.failure.message) : 0,
+                        .cpu_ns = cpu_ns_since(&job.cpu_time)};
+    if (exchange_heads(&head)) pz_free(exchange_bytes(job.failure.message, head.bytes));
+  }
   if (job.is_verbose && job.ranks.rank == 0 && job.ranks.size > 1) {
     const struct counts *counts = &job.counts;
     double available_s = counts->critical_s * job.ranks.size;

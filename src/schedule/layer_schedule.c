@@ -10,39 +10,8 @@ const char *const pz_solver_names[] = {"exact", "ilp", NULL};
 
 /* ---- describing a schedule ------------------------------------------------------------------ */
 
-/* Returns whether the resource limits schedules of the problem.  Cores and link always count,
- * bandwidths and power only if some mode uses them. */
-static bool has_resource(const struct pz_problem *problem, enum pz_resource resource) {
-  if (resource <= PZ_LINK) return true;
-  for (uint32_t i = 0; i < problem->n; i++)
-    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
-      if (problem->tasks[i].modes[m].use[resource]) return true;
-  return false;
-}
-
-/* Describes when and in which mode one operator runs.  `whole` adds what saved runs omit. */
-static void describe_operator(struct pz_call *call, const struct pz_task *task,
-                              const struct pz_slot *slot, bool whole,
-                              struct pz_scheduled_operator *out) {
-  const struct pz_mode *mode = &task->modes[slot->mode];
-  char mode_name[16];
-  *out =
-      (struct pz_scheduled_operator){.name = pz_copy_text(call, task->name),
-                                     .op_class = task->op_class,
-                                     .tensor_cores = pz_task_use(task, slot->mode, PZ_TENSOR_CORES),
-                                     .vector_cores = pz_task_use(task, slot->mode, PZ_VECTOR_CORES),
-                                     .start_s = slot->start,
-                                     .end_s = slot->end};
-  if (!whole) return;
-  out->id = task->id;
-  out->mode = pz_copy_text(call, pz_mode_name(mode, mode_name));
-  out->tensor_held = mode->use[PZ_TENSOR_CORES];
-  out->vector_held = mode->use[PZ_VECTOR_CORES];
-  out->energy_j = mode->energy_j;
-  for (enum pz_resource r = 0; r < PZ_RESOURCES; r++)
-    out->used[r] = (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
-}
-
+/* Describes a schedule by its times, operators, and if `whole` is set, by statistics.  `views` adds
+ * operators without work, such as reshapes. */
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
                                 struct pz_layer_schedule *out) {
@@ -54,15 +23,37 @@ void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *p
   out->operators = pz_alloc(call, problem->n, sizeof *out->operators);
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
+    const struct pz_slot *slot = &schedule->slots[i];
+    const struct pz_mode *mode = &task->modes[slot->mode];
     if (task->op_class == PZ_CLASS_NONE && !views) continue;
-    describe_operator(call, task, &schedule->slots[i], whole, &out->operators[out->n_operators]);
-    out->n_operators++;
+    struct pz_scheduled_operator *op = &out->operators[out->n_operators++];
+    op->name = pz_copy_text(call, task->name);
+    op->op_class = task->op_class;
+    op->tensor_cores = pz_task_use(task, slot->mode, PZ_TENSOR_CORES);
+    op->vector_cores = pz_task_use(task, slot->mode, PZ_VECTOR_CORES);
+    op->start_s = slot->start;
+    op->end_s = slot->end;
+    if (!whole) continue;
+    char mode_name[16];
+    op->id = task->id;
+    op->mode = pz_copy_text(call, pz_mode_name(mode, mode_name));
+    op->tensor_held = mode->use[PZ_TENSOR_CORES];
+    op->vector_held = mode->use[PZ_VECTOR_CORES];
+    op->energy_j = mode->energy_j;
+    for (enum pz_resource r = 0; r < PZ_RESOURCES; r++)
+      op->used[r] =
+          (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
   }
   if (!whole) return;
   out->serial_s = pz_problem_serial(problem);
   out->stop = schedule->stop;
   out->steps = schedule->steps;
-  for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) out->limits[r] = has_resource(problem, r);
+  for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) {
+    out->limits[r] = r <= PZ_LINK; /* other resources limit schedules only if some mode uses them */
+    for (uint32_t i = 0; i < problem->n; i++)
+      for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
+        if (problem->tasks[i].modes[m].use[r]) out->limits[r] = true;
+  }
   out->techniques = pz_alloc(call, PZ_TECHNIQUES, sizeof *out->techniques);
   out->n_techniques = PZ_TECHNIQUES;
   for (enum pz_technique t = 0; t < PZ_TECHNIQUES; t++) {
@@ -78,6 +69,7 @@ struct pz_schedule_options pz_schedule_options_default(void) {
       .size = sizeof(struct pz_schedule_options), .steps = PZ_LAYER_STEPS, .modes = PZ_MODES_ALL};
 }
 
+/* Returns the options of a caller, or the defaults, after checking their ranges. */
 struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
                                                      const struct pz_schedule_options *given) {
   struct pz_schedule_options options = pz_schedule_options_default();
@@ -92,6 +84,7 @@ struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
   return options;
 }
 
+/* Solves a problem with these options, and describes the schedule in *out. */
 void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                             const struct pz_schedule_options *options,
                             struct pz_layer_schedule *out) {

@@ -27,6 +27,7 @@ static const char *technique_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHNIQUES ? techniques[i].name : NULL;
 }
 
+/* Switches off the techniques of a comma-separated list of names. */
 void pz_techniques_disable(struct pz_call *call, struct pz_techniques *switched_on,
                            const char *list) {
   for (const char *name = list;; name++) {

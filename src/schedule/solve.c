@@ -1,6 +1,6 @@
 /* The effort schedule of the exact solver, and the choice of the solver.
  *
- * run_effort_schedule() alternates local search and proof in rounds of increasing limits, so that easy problems end in the
+ * pz_schedule_find() alternates local search and proof in rounds of increasing limits, so that easy problems end in the
  * shortest round.  Early rounds prove by depth-first search; later rounds prove by column generation followed by best-first
  * search.  Incumbent, bound and statistics are in the context (model/context.h). */
 #include "schedule/solve.h"
@@ -122,29 +122,9 @@ static void run_round(struct exact_solver *solver) {
     prove(solver, context->incumbent_s < incumbent_before_s, end);
 }
 
-/* ---- solvers -------------------------------------------------------------------------------- */
+/* ---- all rounds ----------------------------------------------------------------------------- */
 
-/* Runs rounds until the problem is solved or the steps are used.  After the third round, a round
- * that does nothing because of techniques that are switched off is the last. */
-static void run_effort_schedule(struct pz_context *context) {
-  struct exact_solver solver = {.context = context, .limit = SHORT_ROUND};
-  int64_t steps_before = -1;
-  pz_bound_tighten(context);
-  while (context->steps < context->most_steps) {
-    bool idle = context->steps <= steps_before;
-    if (idle && solver.limit > THIRD_ROUND) return;
-    steps_before = context->steps;
-    run_round(&solver);
-    if (!pz_open(context) || context->problem->n > PZ_LOCAL_MOST_TASKS) return;
-    if (solver.limit < FIRST_ROUND)
-      solver.limit = FIRST_ROUND;
-    else if (solver.limit < SECOND_ROUND)
-      solver.limit = SECOND_ROUND;
-    else if (solver.limit < INT64_MAX / 10)
-      solver.limit *= 10;
-  }
-}
-
+/* Finds a schedule by the solver of the options, and checks it. */
 struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                                     const struct pz_solve_options *options) {
   struct pz_call work = pz_scratch(call);
@@ -158,7 +138,24 @@ struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_proble
       default_steps = (int64_t)DEFAULT_STEPS * DEFAULT_STEPS_TASKS / problem->n;
     context->most_steps = options->steps > 0 ? options->steps : default_steps;
     if (options->techniques) context->techniques = options->techniques;
-    run_effort_schedule(context);
+    struct exact_solver solver = {.context = context, .limit = SHORT_ROUND};
+    int64_t steps_before = -1;
+    pz_bound_tighten(context);
+    while (context->steps < context->most_steps) {
+      /* after the third round, a round that does nothing, because of techniques that are switched
+       * off, is the last */
+      bool idle = context->steps <= steps_before;
+      if (idle && solver.limit > THIRD_ROUND) break;
+      steps_before = context->steps;
+      run_round(&solver);
+      if (!pz_open(context) || problem->n > PZ_LOCAL_MOST_TASKS) break;
+      if (solver.limit < FIRST_ROUND)
+        solver.limit = FIRST_ROUND;
+      else if (solver.limit < SECOND_ROUND)
+        solver.limit = SECOND_ROUND;
+      else if (solver.limit < INT64_MAX / 10)
+        solver.limit *= 10;
+    }
   }
   pz_left_shift_incumbent(context);
   bool proved = !pz_open(context);

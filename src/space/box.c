@@ -1,11 +1,12 @@
-/* Boxes of chips.  pz_boxed_set() adds the smallest and the largest chip, between which all costs
- * of the box's chips are, because more of any axis never costs less. */
+/* Boxes of chips.  All costs of a box's chips are between those of its smallest and its largest chip,
+ * because more of any axis never costs less. */
 #include "space/box.h"
 
 #include <string.h>
 
 const char *const pz_box_end_names[] = {"infeasible", "bound", "partly", "evaluated", "open", NULL};
 
+/* Returns the box of all chips of one kind. */
 struct pz_box pz_box_all(const struct pz_space *space, uint32_t kind) {
   struct pz_box box = {.kind = kind};
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) box.hi[axis] = (uint8_t)(space->n[axis] - 1);
@@ -36,12 +37,14 @@ struct pz_box pz_box_of(const struct pz_point *point) {
   return box;
 }
 
+/* Returns the smallest chip of a box. */
 struct pz_point pz_box_point(const struct pz_box *box) {
   struct pz_point point = {.kind = box->kind};
   memcpy(point.at, box->lo, sizeof point.at);
   return point;
 }
 
+/* Sets the smallest and the largest chip of a box, and their costs. */
 void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct pz_boxed *out) {
   struct pz_point point = pz_box_point(box), hi = point;
   memcpy(hi.at, box->hi, sizeof hi.at);
@@ -60,6 +63,7 @@ void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct
   }
 }
 
+/* Returns the first limit that every chip of the box violates, or NULL. */
 const char *pz_boxed_breaks(const struct pz_boxed *boxed, const struct pz_limits *limits) {
   return pz_limits_broken(limits, &boxed->least, &boxed->most);
 }

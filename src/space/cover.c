@@ -6,18 +6,13 @@
 
 #include "space/box.h"
 
-/* Compares two boxes for qsort() by kind. */
-static int compare_kinds(const void *a, const void *b) {
-  const struct pz_closed_box *first = a, *second = b;
-  return (first->box.kind > second->box.kind) - (first->box.kind < second->box.kind);
-}
-
-/* The axis by which compare_starts() compares, because qsort() cannot pass it. */
+/* The axis by which compare_boxes() compares, because qsort() cannot pass it. */
 static _Thread_local enum pz_axis sorted_axis;
 
-/* Compares two boxes for qsort() by their lowest index on sorted_axis. */
-static int compare_starts(const void *a, const void *b) {
+/* Compares two boxes for qsort(): by kind, then by their lowest index on sorted_axis. */
+static int compare_boxes(const void *a, const void *b) {
   const struct pz_closed_box *first = a, *second = b;
+  if (first->box.kind != second->box.kind) return first->box.kind < second->box.kind ? -1 : 1;
   return (first->box.lo[sorted_axis] > second->box.lo[sorted_axis]) -
          (first->box.lo[sorted_axis] < second->box.lo[sorted_axis]);
 }
@@ -40,7 +35,7 @@ static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct p
   return nearest;
 }
 
-/* Returns whether the boxes are a partition of `all`. */
+/* Returns whether the boxes contain every chip of `all` exactly once.  The list is reordered. */
 static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz_box *all) {
   if (n == 0) return false;
   if (n == 1)
@@ -52,7 +47,7 @@ static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz
     struct pz_box low = *all, high = *all;
     uint32_t n_low = 0;
     sorted_axis = axis;
-    qsort(list, n, sizeof *list, compare_starts);
+    qsort(list, n, sizeof *list, compare_boxes);
     while (n_low < n && list[n_low].box.lo[axis] < cut) n_low++;
     low.hi[axis] = (uint8_t)(cut - 1);
     high.lo[axis] = (uint8_t)cut;
@@ -61,25 +56,22 @@ static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz
   return false;
 }
 
-/* Returns whether the indices of a box are ordered and within those of `all`. */
-static bool is_valid_box(const struct pz_box *box, const struct pz_box *all) {
-  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-    if (box->lo[axis] < all->lo[axis] || box->hi[axis] > all->hi[axis] ||
-        box->lo[axis] > box->hi[axis])
-      return false;
-  return true;
-}
-
+/* Returns whether every chip of the space is in exactly one box.  The list is reordered. */
 bool pz_boxes_cover(const struct pz_space *space, struct pz_closed_box *list, uint32_t n_list) {
   uint32_t first = 0; /* the first box of the current kind */
   int64_t chips = 0;
-  if (n_list) qsort(list, n_list, sizeof *list, compare_kinds);
+  sorted_axis = 0;
+  if (n_list) qsort(list, n_list, sizeof *list, compare_boxes);
   for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
     struct pz_box all = pz_box_all(space, k);
     uint32_t n = 0;
     for (; first + n < n_list && list[first + n].box.kind == k; n++) {
-      if (!is_valid_box(&list[first + n].box, &all)) return false;
-      chips += pz_box_chips(&list[first + n].box);
+      const struct pz_box *box = &list[first + n].box;
+      for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+        bool within_all = box->lo[axis] >= all.lo[axis] && box->hi[axis] <= all.hi[axis];
+        if (!within_all || box->lo[axis] > box->hi[axis]) return false;
+      }
+      chips += pz_box_chips(box);
     }
     if (!is_partition(list + first, n, &all)) return false;
     first += n;

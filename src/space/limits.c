@@ -6,13 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chip/chip.h"
 #include "core/num.h"
 
 /* ---- costs ---------------------------------------------------------------------------------- */
 
-/* A chip that is known only by its data sheet lowers its clock under a power limit, so that its
- * least power is its power at rest. */
+/* Returns the costs of a chip.  One that is known only by its data sheet lowers its clock under a
+ * power limit, so that its least power is its power at rest. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   static const double HOURS_PER_YEAR = 365.25 * 24, WATTS_PER_KILOWATT = 1e3;
   struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
@@ -41,6 +40,7 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
+/* Returns the first limit that every chip between a smallest and a largest one violates, or NULL. */
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most) {
   if (limits->mm2 > 0 && least->mm2 > limits->mm2) return "area";
@@ -52,6 +52,7 @@ const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_tak
 
 enum { AREA, WATTS, DOLLARS, LEAST_AREA, EDGE };
 
+/* Keeps the smallest violation of each limit by all chips between a smallest and a largest one. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most) {
   const struct {
@@ -77,6 +78,7 @@ void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
   }
 }
 
+/* Writes "30 mm2 of at most 20, 45 W of at most 40" into buf, and returns it. */
 char *pz_excess_text(const struct pz_excess *excess, char *buf, size_t size) {
   static const char *const words[PZ_EXCESSES] = {
       [AREA] = "mm2 of at most",
@@ -95,43 +97,39 @@ char *pz_excess_text(const struct pz_excess *excess, char *buf, size_t size) {
 
 /* ---- budgets -------------------------------------------------------------------------------- */
 
-/* Sets the limits that are 0 to the costs of a chip. */
-static void apply_chip_as_budget(struct pz_call *call, const struct pz_space *space,
-                                 const char *budget, const char *node, struct pz_limits *limits) {
-  struct pz_chip chip, *loaded = NULL;
-  struct pz_error why = {0};
-  enum pz_status status = pz_chip_load(budget, &loaded, &why);
-  if (status != PZ_OK) pz_raise(call, status, "--budget: %s", why.message);
-  chip = *loaded;
-  pz_chip_free(loaded);
-  pz_chip_make_cold(call, &chip, NULL);
-  const struct pz_tech_info *tech = pz_tech_at(chip.tech);
-  bool is_of_space = space->n_nodes == 1 && space->node[0] == chip.tech;
-  if (!node && !is_of_space)
-    pz_raise(call, PZ_BAD_USE,
-             "--budget %.40s: a chip of %s, and the space %s has chips of %s%s; accepted: a chip "
-             "of the space's technology, mm2, or --node %s where the space has it",
-             budget, tech->name, space->name, pz_tech_at(space->node[0])->name,
-             space->n_nodes > 1 ? " and others" : "", tech->name);
-  struct pz_taken costs = pz_chip_taken(&chip);
-  if (!(limits->mm2 > 0)) limits->mm2 = costs.mm2;
-  if (pz_tech_is_library(tech)) return; /* such technologies have no bill of HBM and links */
-  if (!(limits->watts > 0)) limits->watts = costs.watts;
-  if (!(limits->dollars > 0)) limits->dollars = costs.dollars;
-}
-
+/* Sets the limits that are 0 from a budget: an area in mm2, or the costs of a chip. */
 void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *space, const char *budget,
                             const char *node, struct pz_limits *limits) {
   if (budget) {
     char *end;
     double mm2 = strtod(budget, &end);
     bool is_number = end != budget && !*end;
-    if (!is_number)
-      apply_chip_as_budget(call, space, budget, node, limits);
-    else if (!(mm2 > 0 && mm2 < 1e9))
+    if (is_number && !(mm2 > 0 && mm2 < 1e9))
       pz_raise(call, PZ_BAD_USE, "--budget %s; accepted: a chip, or an area above 0 mm2", budget);
-    else if (!(limits->mm2 > 0))
-      limits->mm2 = mm2;
+    struct pz_taken costs = {.mm2 = mm2};
+    if (!is_number) {
+      struct pz_chip chip, *loaded = NULL;
+      struct pz_error why = {0};
+      enum pz_status status = pz_chip_load(budget, &loaded, &why);
+      if (status != PZ_OK) pz_raise(call, status, "--budget: %s", why.message);
+      chip = *loaded;
+      pz_chip_free(loaded);
+      pz_chip_make_cold(call, &chip, NULL);
+      const struct pz_tech_info *tech = pz_tech_at(chip.tech);
+      bool is_of_space = space->n_nodes == 1 && space->node[0] == chip.tech;
+      if (!node && !is_of_space)
+        pz_raise(call, PZ_BAD_USE,
+                 "--budget %.40s: a chip of %s, and the space %s has chips of %s%s; accepted: a "
+                 "chip of the space's technology, mm2, or --node %s where the space has it",
+                 budget, tech->name, space->name, pz_tech_at(space->node[0])->name,
+                 space->n_nodes > 1 ? " and others" : "", tech->name);
+      costs = pz_chip_taken(&chip);
+      /* such technologies have no bill of HBM and links */
+      if (pz_tech_is_library(tech)) costs.watts = costs.dollars = 0;
+    }
+    if (!(limits->mm2 > 0)) limits->mm2 = costs.mm2;
+    if (!(limits->watts > 0)) limits->watts = costs.watts;
+    if (!(limits->dollars > 0)) limits->dollars = costs.dollars;
   }
   bool has_limit = limits->mm2 > 0 || limits->watts > 0 || limits->dollars > 0;
   if (!has_limit && space->has_base)

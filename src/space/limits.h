@@ -38,14 +38,14 @@ struct pz_excess {
 /* Adds the violations by all chips between a smallest and a largest one, with these costs. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most);
+
 /* Writes "30 mm2 of at most 20, 45 W of at most 40" into buf, and returns it. */
 char *pz_excess_text(const struct pz_excess *excess, char *buf, size_t size);
 
-/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if
- * its technology has them, its peak watts and its dollars.  Without a budget (NULL) and any
- * limit, the area is limited to the base chip's.  Then sets least_mm2.  Raises PZ_BAD_USE if the
- * budget is of another technology than the space and no `node` was chosen (NULL).  The message
- * then says what to write. */
+/* Sets the limits that are 0 from a budget: an area in mm2, or a chip, with its area and, if its
+ * technology has them, its peak watts and dollars.  Without a budget (NULL) and any limit, the area
+ * is limited to that of the base chip.  Then sets least_mm2.  Raises PZ_BAD_USE if the chip has
+ * another technology than the space and no `node` was chosen (NULL). */
 void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *space, const char *budget,
                             const char *node, struct pz_limits *limits);
 

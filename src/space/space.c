@@ -1,19 +1,14 @@
-/* Design spaces: reading and writing their files, and the chips of their points.
- *
- * pz_space_read() reads the kinds (read_texts, read_array_products) and the axes (read_axis), and
- * fills what is missing from the base chip.  pz_space_chip() turns a point into a chip: the base
- * chip resized, or a plain chip, with the values of the axes. */
+/* Design spaces: pz_space_read() reads the kinds of chips (read_texts, read_array_products) and the
+ * axes (read_axis), and fills what is missing from the base chip.  pz_space_chip() turns a point into
+ * a chip: the base chip resized, or a plain chip, with the values of the axes. */
 #include "space/space.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip.h"
 #include "chip/embedded.h"
-#include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
 
@@ -57,7 +52,7 @@ struct values {
   int32_t most;
 };
 
-/* Appends a value.  Returns false if it is out of range or not increasing, or the list is full. */
+/* Appends a value.  Returns false if it is out of range or not increasing, or if the list is full. */
 static bool add_value(struct values *values, int64_t value) {
   int64_t least = values->n ? values->list[values->n - 1] + 1 : 1;
   if (values->n == PZ_SPACE_MOST_VALUES || value < least || value > values->most) return false;
@@ -66,36 +61,28 @@ static bool add_value(struct values *values, int64_t value) {
   return true;
 }
 
-/* Reads {"from", "to", "step"}.  Returns false if the object is not valid. */
-static bool read_range(const json_t *range, struct values *values) {
-  const json_t *from = json_object_get(range, "from"), *to = json_object_get(range, "to"),
-               *step = json_object_get(range, "step");
-  if (json_object_size(range) != 3 || !json_is_integer(from) || !json_is_integer(to) ||
-      !json_is_integer(step))
-    return false;
-  int64_t first = json_integer_value(from), last = json_integer_value(to),
-          by = json_integer_value(step);
-  if (first < 1 || last < first || last > values->most || by < 1 || by > values->most) return false;
-  for (int64_t value = first; value <= last; value += by)
-    if (!add_value(values, value)) return false;
-  return true;
-}
-
-/* Reads a list of integers.  Returns false if it is not valid. */
-static bool read_list(const json_t *list, struct values *values) {
-  size_t n = json_array_size(list); /* 0 if it is not an array */
-  for (size_t i = 0; i < n; i++) {
-    const json_t *item = json_array_get(list, i);
-    if (!json_is_integer(item) || !add_value(values, json_integer_value(item))) return false;
-  }
-  return n > 0;
-}
-
-/* Reads the values of an axis in either form, and refuses the field if they are not valid. */
+/* Reads the values of an axis from a range or a list, and refuses the field if they are not valid. */
 static void read_values(struct pz_fields *fields, const char *key, const json_t *json,
                         struct values *values) {
   char accepted[160];
-  bool valid = json_is_object(json) ? read_range(json, values) : read_list(json, values);
+  size_t n = json_array_size(json); /* 0 if it is not an array */
+  bool valid = n > 0;
+  if (json_is_object(json)) {
+    const json_t *from = json_object_get(json, "from"), *to = json_object_get(json, "to"),
+                 *step = json_object_get(json, "step");
+    int64_t first = json_integer_value(from), last = json_integer_value(to),
+            by = json_integer_value(step); /* 0 if it is not an integer */
+    bool has_integers = json_is_integer(from) && json_is_integer(to) && json_is_integer(step);
+    bool in_range = first >= 1 && last >= first && last <= values->most;
+    bool step_in_range = by >= 1 && by <= values->most;
+    valid = has_integers && json_object_size(json) == 3 && in_range && step_in_range;
+    for (int64_t value = first; valid && value <= last; value += by)
+      valid = add_value(values, value);
+  }
+  for (size_t i = 0; i < n && valid; i++) {
+    const json_t *item = json_array_get(json, i);
+    valid = json_is_integer(item) && add_value(values, json_integer_value(item));
+  }
   if (valid) return;
   snprintf(accepted, sizeof accepted,
            "1 to %d increasing integers from 1 to %d, or {\"from\", \"to\", \"step\"}",
@@ -103,9 +90,8 @@ static void read_values(struct pz_fields *fields, const char *key, const json_t 
   pz_fields_refuse(fields, key, accepted);
 }
 
-/* Reads one axis.  With a base, an axis may be absent, and lanes may be as many as the array has
- * columns: either by the word "columns", or, if the axes are beside the other keys, by their
- * absence. */
+/* Reads one axis.  With a base, an axis may be absent, and lanes may be as many as array columns: by
+ * the word "columns", or if the axes are beside the other keys, by the absence of lanes. */
 static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_axis axis) {
   const json_t *json = pz_fields_value(fields, axes[axis].key);
   const char *word = json_string_value(json);
@@ -176,11 +162,12 @@ static void read_texts(struct pz_fields *fields, const char *key, const char *ac
   if (!valid) pz_fields_refuse(fields, key, accepted);
 }
 
-/* Compares two arrays for qsort() by their number of units, so that neighbours differ little. */
+/* Compares two arrays for qsort() by their number of units, so that neighbours in the list differ
+ * little. */
 static int compare_arrays(const void *a, const void *b) {
   const struct pz_array_shape *first = a, *second = b;
-  int64_t first_units = first->rows * first->cols, y_units = second->rows * second->cols;
-  if (first_units != y_units) return (first_units > y_units) - (first_units < y_units);
+  int64_t first_units = first->rows * first->cols, second_units = second->rows * second->cols;
+  if (first_units != second_units) return first_units < second_units ? -1 : 1;
   return (first->rows > second->rows) - (first->rows < second->rows);
 }
 
@@ -237,28 +224,7 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   pz_fields_allow(fields, ignored, sizeof ignored / sizeof *ignored);
 }
 
-/* Checks the number of chips, and that the largest buffers hold a tile of every array. */
-static void check_space(struct pz_call *call, const char *name, const struct pz_space *space) {
-  struct pz_point point = {0};
-  struct pz_chip chip;
-  double n = pz_space_kinds(space);
-  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) n *= space->n[axis];
-  if (!(n <= 0x1p62)) pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
-  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-    point.at[axis] = (uint8_t)(space->n[axis] - 1);
-  for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
-    point.kind = k;
-    pz_space_chip(space, &point, &chip);
-    int64_t local = pz_chip_least_local_bytes(&chip), glb = pz_chip_least_glb_bytes(&chip);
-    if (chip.tensor.local_bytes < local || chip.glb_bytes < glb)
-      pz_raise(call, PZ_BAD_INPUT,
-               "%s: no buffer of the space holds a tile of an array of %lld x %lld; accepted: "
-               "local_kib of %lld and glb_mib of %lld or more",
-               name, (long long)chip.tensor.rows, (long long)chip.tensor.cols,
-               (long long)pz_ceil_div(local, 1 << 10), (long long)pz_ceil_div(glb, 1 << 20));
-  }
-}
-
+/* Reads the text of a space file, and checks the number of its chips and their buffers. */
 void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                    struct pz_space *out) {
   struct pz_fields fields = pz_fields_of(call, name, pz_json_read(call, name, text, bytes));
@@ -273,7 +239,26 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
           (struct pz_array_shape){space->base.tensor.rows, space->base.tensor.cols};
     if (!space->n_hbm) space->hbm[space->n_hbm++] = PZ_SPACE_OF_BASE;
   }
-  check_space(call, name, space);
+  double n_chips = pz_space_kinds(space);
+  struct pz_point largest = {0};
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+    n_chips *= space->n[axis];
+    largest.at[axis] = (uint8_t)(space->n[axis] - 1);
+  }
+  if (!(n_chips <= 0x1p62))
+    pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n_chips);
+  for (; largest.kind < pz_space_kinds(space); largest.kind++) {
+    /* the largest buffers must hold a tile of every array */
+    struct pz_chip chip;
+    pz_space_chip(space, &largest, &chip);
+    int64_t local = pz_chip_least_local_bytes(&chip), glb = pz_chip_least_glb_bytes(&chip);
+    if (chip.tensor.local_bytes < local || chip.glb_bytes < glb)
+      pz_raise(call, PZ_BAD_INPUT,
+               "%s: no buffer of the space holds a tile of an array of %lld x %lld; accepted: "
+               "local_kib of %lld and glb_mib of %lld or more",
+               name, (long long)chip.tensor.rows, (long long)chip.tensor.cols,
+               (long long)pz_ceil_div(local, 1 << 10), (long long)pz_ceil_div(glb, 1 << 20));
+  }
   *out = *space;
 }
 
@@ -286,6 +271,7 @@ void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space
   pz_space_read(call, name, text, bytes, out);
 }
 
+/* Restricts the space to one of its technologies. */
 void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node) {
   char names[120] = "";
   for (int i = 0; i < space->n_nodes; i++) {
@@ -318,12 +304,14 @@ int64_t pz_space_chips(const struct pz_space *space) {
   return pz_space_kind_chips(space) * pz_space_kinds(space);
 }
 
+/* Returns the indices of technology, array and HBM of a kind of chips. */
 struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind) {
   int k = (int)kind, node_and_array = k / space->n_hbm;
   return (struct pz_kind){node_and_array / space->n_arrays, node_and_array % space->n_arrays,
                           k % space->n_hbm};
 }
 
+/* Returns the number of a chip in the space: its kind and its indices as digits. */
 uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point) {
   uint64_t id = point->kind;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
@@ -331,6 +319,7 @@ uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point)
   return id;
 }
 
+/* Returns the chip with a number from pz_space_id(). */
 struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   struct pz_point point = {0};
   for (int axis = PZ_AXES - 1; axis >= 0; axis--) {
@@ -341,28 +330,13 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   return point;
 }
 
-/* Names a chip "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or
- * links. */
-static void name_chip(struct pz_chip *chip, const char *hbm, int64_t link_gb_per_s) {
-  const struct pz_tensor_cores *tensor_cores = &chip->tensor;
-  int n = snprintf(chip->name, sizeof chip->name, "%lldx%lldx%lld-%lldx%lld-%lldM",
-                   (long long)tensor_cores->cores, (long long)tensor_cores->rows,
-                   (long long)tensor_cores->cols, (long long)chip->vector.cores,
-                   (long long)chip->vector.lanes, (long long)(chip->glb_bytes >> 20));
-  bool is_cut = n <= 0 || (size_t)n >= sizeof chip->name;
-  if (is_cut || (!hbm && link_gb_per_s <= 0)) return;
-  if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(chip->link_bytes_per_s / 1e9);
-  snprintf(chip->name + n, sizeof chip->name - (size_t)n, "-%lldx%s-%lld",
-           (long long)chip->hbm.stacks, hbm ? hbm : "hbm", (long long)link_gb_per_s);
-}
-
 /* Returns a chip without a base, before the values of the axes are set. */
 static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
-  enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
+  enum { LANE_BYTES = 16, LEAST_LOCAL_BYTES = 1024, REGISTER_BYTES = 32 }; /* assumed */
   struct pz_chip chip = {.link_latency_s = 1e-6};
   chip.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
   chip.tensor.register_bytes = REGISTER_BYTES;
-  chip.vector.local_bytes = pz_max(WORDS_PER_LANE * value[PZ_AXIS_LANES], LEAST_LOCAL);
+  chip.vector.local_bytes = pz_max(LANE_BYTES * value[PZ_AXIS_LANES], LEAST_LOCAL_BYTES);
   chip.rules = (struct pz_rules){.fill = true,
                                  .double_buffer = true,
                                  .vector_memory = true,
@@ -390,23 +364,8 @@ static struct pz_chip resized_base(const struct pz_space *space, const struct pz
   return chip;
 }
 
-/* Sets how the chip executes programs, and removes measurements of the base, which hold for chips
- * of the space only if they run as the base does. */
-static void set_execution(const struct pz_space *space, struct pz_chip *chip) {
-  if (space->compiled || !space->has_base) {
-    chip->execution = PZ_CHIP_SCHEDULED;
-    chip->rules.nested_mapping = true;
-    chip->rules.rate_levels = true;
-  }
-  if (space->has_base && !space->compiled && !space->base.cold) return;
-  pz_calibration_none(chip->glb_bytes, &chip->calibration);
-  chip->cold = false;
-  if (!space->cold) return;
-  chip->watts = space->watts;
-  /* this fails only if the file of a GPU cannot be read */
-  (void)pz_chip_try_class(chip, space->constants);
-}
-
+/* Sets *out to the chip at a point: the base chip or a plain one, with the values of the axes.  It is
+ * named "4x128x128-16x128-32M", and if the space chooses HBM or links, also "-2xhbm3-100". */
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
                    struct pz_chip *out) {
   int64_t value[PZ_AXES];
@@ -435,14 +394,38 @@ void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
   }
   if (value[PZ_AXIS_LINK_GB_PER_S] > 0)
     chip.link_bytes_per_s = (double)value[PZ_AXIS_LINK_GB_PER_S] * 1e9;
-  set_execution(space, &chip);
-  name_chip(&chip, hbm ? hbm->name : NULL, value[PZ_AXIS_LINK_GB_PER_S]);
+  if (space->compiled || !space->has_base) {
+    chip.execution = PZ_CHIP_SCHEDULED;
+    chip.rules.nested_mapping = true;
+    chip.rules.rate_levels = true;
+  }
+  /* measurements of the base hold for chips of the space only if they run as the base does */
+  if (space->compiled || !space->has_base || space->base.cold) {
+    pz_calibration_none(chip.glb_bytes, &chip.calibration);
+    chip.cold = false;
+    if (space->cold) {
+      chip.watts = space->watts;
+      (void)pz_chip_try_class(&chip, space->constants); /* fails only without memory */
+    }
+  }
+  int n = snprintf(chip.name, sizeof chip.name, "%lldx%lldx%lld-%lldx%lld-%lldM",
+                   (long long)chip.tensor.cores, (long long)chip.tensor.rows,
+                   (long long)chip.tensor.cols, (long long)chip.vector.cores,
+                   (long long)chip.vector.lanes, (long long)(chip.glb_bytes >> 20));
+  int64_t link_gb_per_s = value[PZ_AXIS_LINK_GB_PER_S];
+  bool is_cut = n <= 0 || (size_t)n >= sizeof chip.name;
+  if (!is_cut && (hbm || link_gb_per_s > 0)) { /* the space chooses HBM or links */
+    if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(chip.link_bytes_per_s / 1e9);
+    snprintf(chip.name + n, sizeof chip.name - (size_t)n, "-%lldx%s-%lld",
+             (long long)chip.hbm.stacks, hbm ? hbm->name : "hbm", (long long)link_gb_per_s);
+  }
   snprintf(chip.about, sizeof chip.about, "a chip of the space %s", space->name);
   *out = chip;
 }
 
 /* ---- documentation of fields ------------------------------------------------------------------ */
 
+/* Appends the documentation of each field of a space file to the list. */
 void pz_space_fields(json_t *list) {
   enum { OTHER = PZ_KEY_OTHER, MUST = PZ_KEY_MUST };
   static const struct {
@@ -454,8 +437,7 @@ void pz_space_fields(json_t *list) {
       {PZ_KEY("about", PZ_KEY_TEXT, 0, 0, 0, 0, "", "One line about the space"), NULL},
       {PZ_KEY("base", OTHER, 0, 0, 0, 0, "",
               "Chip that has what the space does not list; its area is the limit unless another is "
-              "asked "
-              "for; absent: none, everything is listed; with the axes beside name: tpuv4"),
+              "asked for; absent: none, everything is listed; with the axes beside name: tpuv4"),
        "a chip's name or file, or an object as in chip.json"},
       {PZ_KEY("least_part", PZ_KEY_REAL, 0, 0, 1, 0, "ratio",
               "Chips with several cores of both kinds take at least this part of the area limit"),
@@ -501,22 +483,10 @@ const char *pz_space_hbm_name(const struct pz_space *space, int i) {
   return space->hbm[i] == PZ_SPACE_OF_BASE ? "of the base" : pz_hbm_generations[space->hbm[i]].name;
 }
 
-/* Returns the axes of a space as JSON, a new reference. */
-static json_t *axes_json(const struct pz_space *space) {
-  json_t *all = json_object();
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    int32_t first = space->value[a][0];
-    if (first == PZ_SPACE_OF_BASE) continue;
-    json_t *list = first > 0 ? json_array() : json_string("columns");
-    for (int i = 0; i < space->n[a] && first > 0; i++)
-      json_array_append_new(list, json_integer(space->value[a][i]));
-    json_object_set_new(all, axes[a].name, list);
-  }
-  return all;
-}
-
+/* Returns the space in the form of its file, or NULL if memory is exhausted. */
 json_t *pz_space_json(const struct pz_space *space) {
-  json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array();
+  json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array(),
+         *axis_values = json_object();
   char text[48];
   for (int i = 0; i < space->n_nodes; i++)
     json_array_append_new(nodes, json_string(pz_tech_at(space->node[i])->name));
@@ -527,16 +497,22 @@ json_t *pz_space_json(const struct pz_space *space) {
   }
   for (int i = 0; i < space->n_hbm; i++)
     json_array_append_new(hbm, json_string(pz_space_hbm_name(space, i)));
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+    int32_t first = space->value[axis][0];
+    if (first == PZ_SPACE_OF_BASE) continue;
+    json_t *list = first > 0 ? json_array() : json_string("columns");
+    for (int i = 0; i < space->n[axis] && first > 0; i++)
+      json_array_append_new(list, json_integer(space->value[axis][i]));
+    json_object_set_new(axis_values, axes[axis].name, list);
+  }
   json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", space->name, "about", space->about,
-                          "nodes", nodes, "arrays", arrays, "hbm", hbm, "axes", axes_json(space));
-  bool complete = all;
+                          "nodes", nodes, "arrays", arrays, "hbm", hbm, "axes", axis_values);
+  int failed = all ? 0 : -1;
   if (space->hbm[0] == PZ_SPACE_OF_BASE) json_object_del(all, "hbm");
   if (space->least_part > 0)
-    complete =
-        complete && json_object_set_new(all, "least_part", json_real(space->least_part)) == 0;
-  if (space->has_base)
-    complete = complete && json_object_set_new(all, "base", pz_chip_json(&space->base)) == 0;
-  if (complete) return all;
+    failed |= json_object_set_new(all, "least_part", json_real(space->least_part));
+  if (space->has_base) failed |= json_object_set_new(all, "base", pz_chip_json(&space->base));
+  if (!failed) return all;
   json_decref(all);
   return NULL;
 }

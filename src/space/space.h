@@ -5,11 +5,11 @@
  * VALUES are a list of increasing integers, or {"from", "to", "step"}.  Instead of "arrays" there
  * may be axes "rows" and "cols": the arrays are all their products.
  *
- * With a "base", a chip, everything that is left out is as in that chip, and local buffers keep
- * their bytes per unit; "lanes" may be "columns": as many as the array has.  Then the area is
- * limited to the base's, unless another limit is given; with "least_part", chips with several cores
- * of both kinds use at least this part of it.  The axes may also be beside the other keys, without
- * "axes"; then lanes that are left out are as many as the columns. */
+ * Everything that is left out is as in the "base", a chip; local buffers keep its bytes per unit, and
+ * "lanes" may be "columns": as many as the array has.  The area is then limited to that of the base,
+ * unless another limit is given; with "least_part", chips with several cores of both kinds use at
+ * least this fraction of it.  The axes may also be beside the other keys, without "axes"; then lanes
+ * that are left out are as many as the columns. */
 #ifndef PZ_SPACE_SPACE_H
 #define PZ_SPACE_SPACE_H
 
@@ -33,8 +33,7 @@ enum pz_axis {
 enum {
   PZ_SPACE_MOST_VALUES = 250,
   PZ_SPACE_MOST_ARRAYS = 256,
-  PZ_SPACE_MOST_BYTES = 1 << 20, /* the largest file that is read */
-  PZ_SPACE_MOST_LISTED = 1 << 20
+  PZ_SPACE_MOST_LISTED = 1 << 20 /* most chips of a space of which all are listed */
 };
 
 /* A generation of HBM: one stack. */
@@ -62,12 +61,10 @@ struct pz_space {
   int32_t value[PZ_AXES][PZ_SPACE_MOST_VALUES];
   bool has_base;
   struct pz_chip base;
-  double
-      least_part; /* least area of chips with several cores, relative to the limit, or 0 if none */
-  bool compiled;  /* chips are unmeasured and run compiled programs, whatever the base says */
-  /* Chips run at the rates of their class instead of those of their description. */
-  bool cold;
-  double watts;                    /* power limit of a chip, or 0 if none */
+  double least_part; /* least area of chips with several cores / the area limit, or 0 if none */
+  bool compiled;     /* chips are unmeasured and run compiled programs, whatever the base says */
+  bool cold;         /* chips run at the rates of their class, not of their description */
+  double watts;      /* power limit of a chip, or 0 if none */
   const struct pz_cold *constants; /* constants of the chip class, or NULL for the default */
 };
 
@@ -89,7 +86,7 @@ uint32_t pz_space_kinds(const struct pz_space *space);
 int64_t pz_space_chips(const struct pz_space *space);
 int64_t pz_space_kind_chips(const struct pz_space *space);
 
-/* The parts of a kind, as indices. */
+/* Indices of the technology, array and HBM of a kind in the space. */
 struct pz_kind {
   int node, array, hbm;
 };

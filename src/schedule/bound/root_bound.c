@@ -85,9 +85,9 @@ static void insert_item(struct energy_reasoning *reasoning, double head, double 
   items[at] = (struct item){head, tail, reasoning->energy[task]};
 }
 
-/* Returns a lower bound on the length of the part with all items, from the first head to the end of
- * the last tail: the maximum over heads and tails of that head, plus that tail, plus the energy of
- * all items with at least that head and that tail. */
+/* Returns a lower bound on the length of a part of the schedule that contains the tasks in `items`:
+ * the maximum over heads and tails of that head, plus that tail, plus the energy of all items with
+ * at least that head and that tail. */
 static double energy_bound(const struct energy_reasoning *reasoning) {
   const struct item *items = reasoning->items;
   double most[PZ_MEASURES] = {0}, bound = 0;
@@ -187,7 +187,7 @@ static void set_path_tails(struct pz_context *context, const bool *left_out) {
     }
 }
 
-/* Sets the tails by paths and energy, without the tasks that are left out. */
+/* Sets the tails by paths and energy in the problem without the tasks that are left out. */
 void pz_bound_tails(struct pz_context *context, const bool *left_out) {
   context->derived = false;
   set_path_tails(context, left_out);
@@ -268,14 +268,12 @@ double pz_duals_sum(const struct pz_context *context, const double *rate, double
   return sum;
 }
 
-/* Derives heads, tails and bounds again after modes were eliminated.  Returns false if a task
- * has no mode left. */
-static bool derive_bounds(struct pz_context *context, struct keyed_task *scratch) {
+/* Derives the dual values, tightens heads and tails by energy, and raises the lower bound by all of
+ * these.  `scratch` has room for all tasks. */
+static void derive_bounds(struct pz_context *context, struct keyed_task *scratch) {
   const struct pz_techniques *techniques = context->techniques;
   struct pz_duals *duals = &context->duals;
   double bound = 0;
-  if (context->derived) return true;
-  if (!derive_paths_and_energy(context)) return false;
   /* modes of least value may have been eliminated */
   duals->sum = pz_duals_sum(context, duals->rate, duals->least);
   pz_update_bound(context, duals->sum, PZ_T_column_generation);
@@ -293,7 +291,6 @@ static bool derive_bounds(struct pz_context *context, struct keyed_task *scratch
     pz_update_bound(context, bound, PZ_T_energetic_bound);
   }
   context->derived = true;
-  return true;
 }
 
 /* ---- elimination of modes -------------------------------------------------------------------- */
@@ -336,10 +333,12 @@ void pz_bound_tighten(struct pz_context *context) {
   struct keyed_task *list = pz_alloc(&scratch, context->problem->n, sizeof *list);
   bool again = true;
   while (again && (context->lower_bound_s <= 0 || pz_open(context))) {
-    if (!derive_bounds(context, list)) { /* no schedule is better than the incumbent */
+    if (!context->derived && !derive_paths_and_energy(context)) {
+      /* no schedule is better than the incumbent */
       pz_update_bound(context, context->incumbent_s, PZ_T_mode_elimination);
       break;
     }
+    if (!context->derived) derive_bounds(context, list);
     again = context->incumbent_s < DBL_MAX && context->techniques->mode_elimination &&
             eliminate_modes(context);
   }

@@ -6,6 +6,7 @@
  * differences that the tasks can make.  Durations must be multiples of a time unit, and their sum must be small. */
 #include <stdlib.h>
 
+#include "core/num.h"
 #include "schedule/bound/root_bound.h"
 
 /* The largest product of differences and modes for which the bound is computed. */
@@ -18,16 +19,6 @@ struct partition {
   uint32_t largest_difference;
 };
 
-/* Returns a duration as a number of the context's time units. */
-static int64_t time_units(const struct pz_context *context, double duration) {
-  return (int64_t)(duration / context->time_unit + 0.5);
-}
-
-/* Lowers *least to the cost if that is smaller. */
-static void lower_to(int64_t *least, int64_t cost) {
-  if (cost < *least) *least = cost;
-}
-
 /* Adds task i in each of its modes, and on either core, to the table of differences. */
 static void add_task(const struct pz_context *context, struct partition *partition, uint32_t i,
                      int resource) {
@@ -37,25 +28,26 @@ static void add_task(const struct pz_context *context, struct partition *partiti
   for (uint32_t d = 0; d <= partition->largest_difference; d++) next_cost[d] = INT64_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
     if (context->eliminated[context->first_mode[i] + m]) continue;
-    int64_t duration = time_units(context, task->modes[m].duration);
+    int64_t duration = (int64_t)(task->modes[m].duration / context->time_unit + 0.5);
     int32_t n_cores = task->modes[m].use[resource];
     for (int64_t d = 0; d <= partition->largest_difference; d++) {
       if (cost[d] == INT64_MAX) continue;
       if (n_cores != 1) {
-        lower_to(&next_cost[d], cost[d] + duration * n_cores);
+        next_cost[d] = pz_min(next_cost[d], cost[d] + duration * n_cores);
         continue;
       }
-      if (d + duration <= partition->largest_difference)
-        lower_to(&next_cost[d + duration], cost[d] + duration);
-      lower_to(&next_cost[llabs(d - duration)], cost[d] + duration);
+      int64_t longer = d + duration, shorter = llabs(d - duration), new_cost = cost[d] + duration;
+      if (longer <= partition->largest_difference)
+        next_cost[longer] = pz_min(next_cost[longer], new_cost);
+      next_cost[shorter] = pz_min(next_cost[shorter], new_cost);
     }
   }
   partition->next_cost = partition->cost;
   partition->cost = next_cost;
 }
 
-/* Raises the lower bound by each resource with two units, if durations are integers and few
- * enough. */
+/* Raises the lower bound by each resource with a capacity of 2, if durations are multiples of a time
+ * unit and the table of differences is small. */
 void pz_two_machine_bound(struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   if (!context->techniques->two_machine_bound) return;
@@ -68,7 +60,7 @@ void pz_two_machine_bound(struct pz_context *context) {
       const struct pz_task *task = &context->problem->tasks[i];
       int64_t longest = 0;
       for (uint32_t m = 0; m < task->n_modes; m++) {
-        int64_t duration = time_units(context, task->modes[m].duration);
+        int64_t duration = (int64_t)(task->modes[m].duration / context->time_unit + 0.5);
         if (task->modes[m].use[r] == 1 && duration > longest) longest = duration;
       }
       largest += longest;
@@ -82,7 +74,7 @@ void pz_two_machine_bound(struct pz_context *context) {
     for (uint32_t i = 0; i < problem->n; i++) add_task(context, &partition, i, r);
     int64_t least = INT64_MAX; /* twice the makespan */
     for (int64_t d = 0; d <= largest; d++)
-      if (partition.cost[d] < INT64_MAX) lower_to(&least, partition.cost[d] + d);
+      if (partition.cost[d] < INT64_MAX) least = pz_min(least, partition.cost[d] + d);
     double bound = least < INT64_MAX ? 0.5 * (double)least * context->time_unit : 0;
     context->count[PZ_T_two_machine_bound].calls++;
     pz_update_bound(context, bound, PZ_T_two_machine_bound);

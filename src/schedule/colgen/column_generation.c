@@ -137,6 +137,7 @@ static void build_model(struct pz_colgen *colgen) {
   }
 }
 
+/* Returns the linear program with its first columns, or NULL if the technique does not apply. */
 struct pz_colgen *pz_colgen_new(struct pz_context *context) {
   struct pz_call *call = context->call;
   uint32_t n = context->problem->n;
@@ -173,17 +174,6 @@ static void set_shares(struct pz_colgen *colgen) {
     }
 }
 
-/* Solves the linear program with the current columns and counts the effort.  Returns false if it
- * has no solution. */
-static bool solve_master(struct pz_colgen *colgen) {
-  struct pz_context *context = colgen->context;
-  int64_t work_before = colgen->lp.work;
-  bool solved = pz_simplex_solve(&colgen->lp);
-  context->steps +=
-      context->n_modes / MODES_PER_STEP + (colgen->lp.work - work_before) / WORK_PER_STEP;
-  return solved;
-}
-
 /* Solves the linear program and adds subsets in rounds, until no subset improves it or its bound
  * reaches the incumbent.  The dual values of the best bound, made feasible, are stored in the
  * context. */
@@ -191,16 +181,20 @@ static void generate_columns(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;
   double best_bound = context->duals.sum;
-  for (int64_t round = 0; round < MOST_ROUNDS && solve_master(colgen); round++) {
-    set_shares(colgen);
-    /* Sets the rates of all modes for the pricing problem from the dual values of the rows. */
+  for (int64_t round = 0; round < MOST_ROUNDS; round++) {
     const struct pz_simplex *lp = &colgen->lp;
-    for (uint32_t mode = 0; mode < colgen->context->n_modes; mode++) {
+    int64_t work_before = lp->work;
+    bool solved = pz_simplex_solve(&colgen->lp);
+    context->steps += context->n_modes / MODES_PER_STEP + (lp->work - work_before) / WORK_PER_STEP;
+    if (!solved) break;
+    set_shares(colgen);
+    /* the rates of all modes follow from the dual values of the rows */
+    for (uint32_t mode = 0; mode < context->n_modes; mode++) {
       uint32_t task = colgen->task_of[mode], row = colgen->row[task];
-      bool in_model =
-          colgen->duration[mode] > 0 && !colgen->context->eliminated[mode] && row != PZ_NONE;
-      colgen->pricing.rate[mode] =
-          in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / colgen->duration[mode] : 0;
+      double duration = colgen->duration[mode];
+      bool in_model = duration > 0 && !context->eliminated[mode] && row != PZ_NONE;
+      pricing->rate[mode] =
+          in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / duration : 0;
     }
     pz_pricing_begin(pricing);
     bool added =
@@ -218,7 +212,8 @@ static void generate_columns(struct pz_colgen *colgen) {
   }
 }
 
-/* Columns with eliminated modes get a high cost before columns are generated. */
+/* Generates columns in about this number of steps and tightens the bounds.  Columns with eliminated
+ * modes get a high cost first. */
 void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;
@@ -245,7 +240,8 @@ void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
 
 /* ---- incumbents ------------------------------------------------------------------------------ */
 
-/* The draws for a task are multiples of the golden ratio modulo 1, which are spread evenly. */
+/* Makes this number of schedules with modes that are drawn by their shares in the linear program.  The
+ * random numbers of a task are multiples of the golden ratio modulo 1, which are spread evenly. */
 void pz_colgen_round(const struct pz_colgen *colgen, int64_t draws) {
   static const double GOLDEN_RATIO = 0.6180339887498949;
   struct pz_context *context = colgen->context;

@@ -17,44 +17,36 @@ static const double WIDE_RATE = 1.4;
 
 /* ---- data that do not depend on rates -------------------------------------------------------- */
 
-/* Makes the longest path through tasks that are in no chain yet the next chain.  Returns its length.
- * `length` and `previous` are scratch by task: the length of the longest path that ends at the task,
- * and the task before it on that path. */
-static uint32_t add_longest_chain(struct pz_pricing *pricing, const struct pz_bits *predecessors,
-                                  uint32_t *length, uint32_t *previous) {
-  uint32_t last = PZ_NONE;
-  for (uint32_t i = 0; i < pricing->problem->n; i++) {
-    if (pricing->chain[i] != PZ_NONE) continue;
-    length[i] = 1;
-    previous[i] = PZ_NONE;
-    for (uint32_t k = 0; k < i; k++)
-      if (pricing->chain[k] == PZ_NONE && pz_bits_has(&predecessors[i], k) &&
-          length[k] >= length[i]) {
+/* Finds incompatible tasks, and covers all tasks by chains: repeatedly the longest path through tasks
+ * that are in no chain yet, and finally each task that is left by itself. */
+static void find_chains(struct pz_call *call, struct pz_pricing *pricing) {
+  uint32_t n = pricing->problem->n, *chain = pricing->chain;
+  struct pz_bits *incompatible = pricing->incompatible; /* at first only the predecessors */
+  struct pz_bits *successors = pz_alloc(call, n, sizeof *successors);
+  uint32_t *length = pz_alloc(call, n, sizeof *length);     /* of the longest path to the task */
+  uint32_t *previous = pz_alloc(call, n, sizeof *previous); /* the task before it on that path */
+  pz_bits_order(pricing->problem, incompatible, successors);
+  for (uint32_t i = 0; i < n; i++) chain[i] = PZ_NONE;
+  for (bool again = n > 0; again;) {
+    uint32_t last = PZ_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+      if (chain[i] != PZ_NONE) continue;
+      length[i] = 1;
+      previous[i] = PZ_NONE;
+      for (uint32_t k = 0; k < i; k++) {
+        bool may_precede = chain[k] == PZ_NONE && pz_bits_has(&incompatible[i], k);
+        if (!may_precede || length[k] < length[i]) continue;
         length[i] = length[k] + 1;
         previous[i] = k;
       }
-    if (last == PZ_NONE || length[i] > length[last]) last = i;
+      if (last == PZ_NONE || length[i] > length[last]) last = i;
+    }
+    again = last != PZ_NONE && length[last] > 1;
+    for (uint32_t i = last; i != PZ_NONE; i = previous[i]) chain[i] = pricing->n_chains;
+    pricing->n_chains += last != PZ_NONE;
   }
-  if (last == PZ_NONE) return 0;
-  for (uint32_t i = last; i != PZ_NONE; i = previous[i]) pricing->chain[i] = pricing->n_chains;
-  pricing->n_chains++;
-  return length[last];
-}
-
-/* Finds incompatible tasks, and covers all tasks by chains. */
-static void find_chains(struct pz_call *call, struct pz_pricing *pricing) {
-  uint32_t n = pricing->problem->n, length;
-  struct pz_bits *successors = pz_alloc(call, n, sizeof *successors);
-  uint32_t *lengths = pz_alloc(call, n, sizeof *lengths);
-  uint32_t *previous = pz_alloc(call, n, sizeof *previous);
-  struct pz_bits *incompatible = pricing->incompatible;
-  pz_bits_order(pricing->problem, incompatible, successors);
-  for (uint32_t i = 0; i < n; i++) pricing->chain[i] = PZ_NONE;
-  do length = add_longest_chain(pricing, incompatible, lengths, previous);
-  while (length > 1);
-  for (uint32_t i = 0; i < n; i++)
-    if (pricing->chain[i] == PZ_NONE) pricing->chain[i] = pricing->n_chains++;
   for (uint32_t i = 0; i < n; i++) {
+    if (chain[i] == PZ_NONE) chain[i] = pricing->n_chains++;
     pz_bits_merge(&incompatible[i], &successors[i]);
     pz_bits_set(&incompatible[i], i);
   }
@@ -166,7 +158,7 @@ static bool is_preferred(const struct pz_pricing *pricing, uint32_t b, uint32_t 
   return true;
 }
 
-/* Compares two choices for qsort(): the higher rate first, then by task and mode. */
+/* Compares two choices for qsort(): the higher rate first, then the lower task and mode. */
 static int compare_choices(const void *left, const void *right) {
   const struct pz_choice *first = left, *second = right;
   if (first->rate > second->rate) return -1;
@@ -204,6 +196,7 @@ void pz_pricing_begin(struct pz_pricing *pricing) {
   }
 }
 
+/* Forgets the largest values that were found for each first task. */
 void pz_pricing_reset(struct pz_pricing *pricing) {
   pricing->upper_bound = 0;
   for (uint32_t i = 0; i < pricing->problem->n; i++) pricing->best_value[i] = 1;

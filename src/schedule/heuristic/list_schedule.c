@@ -12,7 +12,7 @@ struct keyed_task {
   uint32_t task;
 };
 
-/* Orders heaps by descending key, and tasks with equal keys by index. */
+/* Returns whether a task precedes another in a heap: the higher key first, then the lower index. */
 static bool comes_first(const void *left, const void *right) {
   const struct keyed_task *first = left, *second = right;
   return first->key > second->key || (first->key >= second->key && first->task < second->task);
@@ -29,11 +29,6 @@ struct list_scheduler {
   int32_t residual[PZ_RESOURCES];
 };
 
-/* Returns the mode in which a task is scheduled. */
-static const struct pz_mode *chosen_mode(const struct list_scheduler *scheduler, uint32_t task) {
-  return &scheduler->context->problem->tasks[task].modes[scheduler->mode[task]];
-}
-
 /* Adds a task to the heap of ready tasks. */
 static void add_ready(struct list_scheduler *scheduler, uint32_t task) {
   const struct pz_context *context = scheduler->context;
@@ -48,7 +43,8 @@ static void start_ready(struct list_scheduler *scheduler, double now) {
   while (scheduler->ready.n && n_unfit < LOOKAHEAD) {
     struct keyed_task first;
     pz_heap_pop(&scheduler->ready, comes_first, &first);
-    const struct pz_mode *mode = chosen_mode(scheduler, first.task);
+    const struct pz_task *task = &scheduler->context->problem->tasks[first.task];
+    const struct pz_mode *mode = &task->modes[scheduler->mode[first.task]];
     if (!pz_mode_fits(scheduler->residual, mode)) {
       unfit[n_unfit++] = first;
       continue;
@@ -65,26 +61,7 @@ static void start_ready(struct list_scheduler *scheduler, double now) {
   }
 }
 
-/* Ends the running tasks with the earliest end, and adds the tasks that become ready.  Returns the
- * time of that end. */
-static double end_next(struct list_scheduler *scheduler) {
-  const struct keyed_task *first = scheduler->running.items;
-  double now = -first->key;
-  while (scheduler->running.n && -first->key <= now) {
-    struct keyed_task ended;
-    pz_heap_pop(&scheduler->running, comes_first, &ended);
-    const struct pz_task *task = &scheduler->context->problem->tasks[ended.task];
-    const struct pz_mode *mode = chosen_mode(scheduler, ended.task);
-    for (int r = 0; r < PZ_RESOURCES; r++) scheduler->residual[r] += mode->use[r];
-    for (uint32_t i = 0; i < task->n_succ; i++) {
-      uint32_t next = task->succ[i];
-      scheduler->n_waiting[next]--;
-      if (!scheduler->n_waiting[next]) add_ready(scheduler, next);
-    }
-  }
-  return now;
-}
-
+/* Schedules every task in its mode of `mode`, and makes a better schedule the incumbent. */
 void pz_list_schedule(struct pz_context *context, const uint32_t *mode) {
   const struct pz_problem *problem = context->problem;
   struct pz_call scratch = pz_scratch(context->call);
@@ -101,7 +78,22 @@ void pz_list_schedule(struct pz_context *context, const uint32_t *mode) {
   }
   while (scheduler.ready.n || scheduler.running.n) {
     start_ready(&scheduler, now);
-    if (scheduler.running.n) now = end_next(&scheduler);
+    if (!scheduler.running.n) continue;
+    /* advance to the next end, and add the tasks that become ready */
+    const struct keyed_task *first = scheduler.running.items;
+    now = -first->key;
+    while (scheduler.running.n && -first->key <= now) {
+      struct keyed_task ended;
+      pz_heap_pop(&scheduler.running, comes_first, &ended);
+      const struct pz_task *task = &problem->tasks[ended.task];
+      const int32_t *use = task->modes[mode[ended.task]].use;
+      for (int r = 0; r < PZ_RESOURCES; r++) scheduler.residual[r] += use[r];
+      for (uint32_t i = 0; i < task->n_succ; i++) {
+        uint32_t next = task->succ[i];
+        scheduler.n_waiting[next]--;
+        if (!scheduler.n_waiting[next]) add_ready(&scheduler, next);
+      }
+    }
   }
   if (problem->n) {
     context->steps += problem->n;

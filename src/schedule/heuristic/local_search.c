@@ -79,26 +79,19 @@ struct task_list {
   uint32_t n;
 };
 
-/* Returns the tasks that must be placed before a task: its predecessors, or its successors in a
- * backward schedule. */
-static struct task_list tasks_before(const struct local_search *search, uint32_t i) {
+/* Returns the tasks that must be placed before task i, or if `before` is false, those that wait for
+ * it: its predecessors and its successors, or the reverse in a backward schedule. */
+static struct task_list neighbours(const struct local_search *search, uint32_t i, bool before) {
   const struct pz_task *task = &search->context->problem->tasks[i];
-  return search->backward ? (struct task_list){task->succ, task->n_succ}
-                          : (struct task_list){task->pred, task->n_pred};
-}
-
-/* Returns the tasks that wait until a task is placed. */
-static struct task_list tasks_after(const struct local_search *search, uint32_t i) {
-  const struct pz_task *task = &search->context->problem->tasks[i];
-  return search->backward ? (struct task_list){task->pred, task->n_pred}
-                          : (struct task_list){task->succ, task->n_succ};
+  return before == search->backward ? (struct task_list){task->succ, task->n_succ}
+                                    : (struct task_list){task->pred, task->n_pred};
 }
 
 /* Places a task at its earliest start in its mode, or if that is ANY_MODE, in the mode in which
  * it ends first. */
 static void place_task(struct local_search *search, uint32_t i) {
   const struct pz_task *task = &search->context->problem->tasks[i];
-  struct task_list before = tasks_before(search, i);
+  struct task_list before = neighbours(search, i, true);
   double ready = 0;
   struct pz_slot best = {0, DBL_MAX, 0};
   for (uint32_t k = 0; k < before.n; k++) ready = fmax(ready, search->slots[before.tasks[k]].end);
@@ -139,7 +132,7 @@ static bool milestones_fit(const struct local_search *search) {
   return true;
 }
 
-/* Converts times that are counted from the end into times from the beginning, or vice versa. */
+/* Replaces all times of the schedule by those in the reverse direction: makespan - time. */
 static void reverse_times(struct local_search *search, double makespan) {
   for (uint32_t i = 0; i < search->context->problem->n; i++) {
     struct pz_slot *slot = &search->slots[i];
@@ -158,7 +151,7 @@ static double generate_schedule(struct local_search *search) {
   bool valid = true;
   pz_profile_clear(&search->profile);
   for (uint32_t i = 0; i < n; i++) {
-    search->n_waiting[i] = tasks_before(search, i).n;
+    search->n_waiting[i] = neighbours(search, i, true).n;
     if (!search->n_waiting[i]) ready[n_ready++] = i;
   }
   while (n_ready) {
@@ -169,7 +162,7 @@ static double generate_schedule(struct local_search *search) {
     ready[best] = ready[--n_ready];
     place_task(search, next);
     makespan = fmax(makespan, search->slots[next].end);
-    struct task_list after = tasks_after(search, next);
+    struct task_list after = neighbours(search, next, false);
     for (uint32_t k = 0; k < after.n; k++) {
       uint32_t waiting = after.tasks[k];
       search->n_waiting[waiting]--;
@@ -222,23 +215,8 @@ static uint32_t fastest_mode(const struct pz_task *task) {
   return best;
 }
 
-/* Returns the mode of a task with the least energy by a surrogate resource. */
-static uint32_t least_energy_mode(const struct pz_context *context, const struct pz_task *task,
-                                  int mix) {
-  uint32_t best = 0;
-  double least = DBL_MAX;
-  for (uint32_t m = 0; m < task->n_modes; m++) {
-    double energy = pz_mode_share(context, &task->modes[m], mix) * task->modes[m].duration;
-    if (energy >= least) continue;
-    least = energy;
-    best = m;
-  }
-  return best;
-}
-
-/* Returns the fastest mode that leaves power to other tasks.  Tasks whose fastest mode uses most
- * of the power reserve a part, so that collectives can run beside them; the other tasks use at
- * most that part. */
+/* Returns the fastest mode that leaves power to other tasks.  Tasks whose fastest mode uses most of
+ * the power leave a sixteenth of it to collectives; the other tasks use at most that sixteenth. */
 static uint32_t power_saving_mode(const struct pz_task *task, int32_t capacity) {
   enum { RESERVED_POWER = PZ_RATE_PARTS / 16 };
   uint32_t best = fastest_mode(task);
@@ -258,12 +236,19 @@ static void choose_modes(struct local_search *search, int rule) {
   const struct pz_problem *problem = search->context->problem;
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
-    if (rule == RULE_FASTEST)
-      search->mode[i] = fastest_mode(task);
-    else if (rule == RULE_SAVE_POWER)
+    double least = DBL_MAX;
+    search->mode[i] = 0;
+    if (rule == RULE_FASTEST) search->mode[i] = fastest_mode(task);
+    if (rule == RULE_SAVE_POWER)
       search->mode[i] = power_saving_mode(task, problem->capacity[PZ_POWER]);
-    else
-      search->mode[i] = least_energy_mode(search->context, task, rule);
+    if (rule == RULE_FASTEST || rule == RULE_SAVE_POWER) continue;
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      const struct pz_mode *mode = &task->modes[m];
+      double energy = pz_mode_share(search->context, mode, rule) * mode->duration;
+      if (energy >= least) continue;
+      least = energy;
+      search->mode[i] = m;
+    }
   }
 }
 
@@ -279,7 +264,7 @@ static void prioritise_by_path(struct local_search *search, double lead) {
   }
 }
 
-/* Sets the modes of the incumbent, and priorities in its order. */
+/* Sets the modes of all tasks to those of the incumbent, and their priorities to its order. */
 static void choose_incumbent(struct local_search *search) {
   const struct pz_slot *incumbent = search->context->incumbent;
   for (uint32_t i = 0; i < search->context->problem->n; i++) {
@@ -380,26 +365,17 @@ static void make_move(struct local_search *search) {
   search->priority[moved] = search->priority[other] + (draw(search, 2) ? distance : -distance);
 }
 
-/* Draws modes and priorities at random, modes near those of the incumbent. */
-static void choose_randomly(struct local_search *search) {
-  const struct pz_context *context = search->context;
-  for (uint32_t i = 0; i < context->problem->n; i++) {
-    search->mode[i] = context->incumbent[i].mode;
-    if (draw(search, 2)) search->mode[i] = draw_mode(search, i);
-    search->priority[i] =
-        (context->tail_s[i] + context->least_s[i]) * (1 + draw(search, 1000) / 1000.0);
-  }
-}
-
 /* Runs a pass of threshold accepting until this step, from the incumbent or from a random choice.
  * Moves are undone if they lengthen the schedule by more than a shrinking threshold. */
 static void run_pass(struct local_search *search, int64_t until, bool from_random) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n;
-  if (from_random)
-    choose_randomly(search);
-  else
-    choose_incumbent(search);
+  choose_incumbent(search);
+  for (uint32_t i = 0; i < n && from_random; i++) { /* modes near those of the incumbent */
+    if (draw(search, 2)) search->mode[i] = draw_mode(search, i);
+    search->priority[i] =
+        (context->tail_s[i] + context->least_s[i]) * (1 + draw(search, 1000) / 1000.0);
+  }
   double makespan = generate_schedule(search);
   int64_t begin = context->steps;
   while (context->steps < until && pz_open(context)) {
@@ -422,29 +398,14 @@ static void run_pass(struct local_search *search, int64_t until, bool from_rando
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Runs the passes of a local search, which share the steps until the step `end`. */
-static void run_passes(struct local_search *search, int64_t end, bool is_long) {
-  struct pz_context *context = search->context;
-  struct pz_technique_count *count = &context->count[PZ_T_local_search];
-  int64_t passes = is_long ? PASSES_LONG : PASSES_SHORT, steps_before = context->steps;
-  search->credit = PZ_T_local_search;
-  for (int64_t pass = 1; pass <= passes && pz_open(context); pass++) {
-    int64_t steps = (end - context->steps) / (passes + 1 - pass);
-    search->backward = pass % 2 == 0;
-    run_pass(search, context->steps + steps, is_long && pass % 3 != 0);
-  }
-  count->calls++;
-  count->steps += context->steps - steps_before;
-}
-
+/* Improves the incumbent in about this number of steps, or makes the first one. */
 void pz_local_search(struct pz_context *context, int64_t steps) {
   static const int list_rules[] = {RULE_FASTEST, 0, 1, 5}; /* for large problems */
   struct pz_call scratch = pz_scratch(context->call);
   struct local_search search = local_search_new(&scratch, context);
   bool first = context->incumbent_s >= DBL_MAX;
   if (first) {
-    /* Makes the first incumbent, for a problem of any size: tasks one after another in
-     * topological order, each in its fastest mode. */
+    /* tasks one after another in topological order, each in its fastest mode */
     struct pz_slot *slots = search.slots;
     const struct pz_problem *problem = context->problem;
     double now = 0;
@@ -465,8 +426,18 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
     int64_t end = context->steps + steps;
     search.random = (uint64_t)(SEED + steps);
     if (first) try_rules(&search);
-    if (context->techniques->local_search && pz_open(context))
-      run_passes(&search, end, steps >= LONG_STEPS);
+    if (context->techniques->local_search && pz_open(context)) {
+      bool is_long = steps >= LONG_STEPS;
+      int64_t passes = is_long ? PASSES_LONG : PASSES_SHORT, steps_before = context->steps;
+      search.credit = PZ_T_local_search;
+      for (int64_t pass = 1; pass <= passes && pz_open(context); pass++) {
+        int64_t pass_steps = (end - context->steps) / (passes + 1 - pass);
+        search.backward = pass % 2 == 0;
+        run_pass(&search, context->steps + pass_steps, is_long && pass % 3 != 0);
+      }
+      context->count[PZ_T_local_search].calls++;
+      context->count[PZ_T_local_search].steps += context->steps - steps_before;
+    }
   }
   pz_scratch_end(&scratch);
 }

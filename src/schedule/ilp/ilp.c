@@ -40,53 +40,24 @@ static uint32_t order_column(const struct ilp_model *model, uint32_t i, uint32_t
   return model->order_column[(size_t)i * model->problem->n + j];
 }
 
-/* Returns whether task i is a direct or indirect predecessor of task j. */
-static bool precedes(const struct ilp_model *model, uint32_t i, uint32_t j) {
-  return pz_bits_has(&model->predecessors[j], i);
-}
-
 /* Returns whether i and j are two tasks that precedence does not order. */
 static bool is_unordered(const struct ilp_model *model, uint32_t i, uint32_t j) {
-  return i != j && !precedes(model, i, j) && !precedes(model, j, i);
-}
-
-/* ---- columns --------------------------------------------------------------------------------- */
-
-/* Adds the columns C, s_i, x_im and y_ij. */
-static void add_columns(struct ilp_model *model) {
-  static const struct pz_lp_col choice = {.upper = 1, .integer = true};
-  const struct pz_context *context = model->context;
-  struct pz_lp *lp = &model->lp;
-  uint32_t n = model->problem->n;
-  model->end_column = pz_lp_add_column(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
-  model->start_column = lp->cols.n;
-  for (uint32_t i = 0; i < n; i++) {
-    struct pz_lp_col start = {.lower = context->head_s[i] / model->unit, .upper = DBL_MAX};
-    pz_lp_add_column(lp, start, "s%u", i);
-  }
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t m = 0; m < model->problem->tasks[i].n_modes; m++)
-      model->mode_column[context->first_mode[i] + m] = pz_lp_add_column(lp, choice, "x%u_%u", i, m);
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t j = 0; j < n; j++)
-      model->order_column[(size_t)i * n + j] =
-          is_unordered(model, i, j) ? pz_lp_add_column(lp, choice, "y%u_%u", i, j) : PZ_NONE;
+  bool ordered = pz_bits_has(&model->predecessors[j], i) || pz_bits_has(&model->predecessors[i], j);
+  return i != j && !ordered;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Adds the duration of task i, times a factor, to a row. */
-static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i, double factor) {
+/* Subtracts the duration of task i from a row. */
+static void subtract_duration(struct ilp_model *model, uint32_t row, uint32_t i) {
   const struct pz_task *task = &model->problem->tasks[i];
   const uint32_t *mode_column = &model->mode_column[model->context->first_mode[i]];
   for (uint32_t m = 0; m < task->n_modes; m++)
-    pz_lp_set_entry(&model->lp, row, mode_column[m],
-                    factor * task->modes[m].duration / model->unit);
+    pz_lp_set_entry(&model->lp, row, mode_column[m], -task->modes[m].duration / model->unit);
 }
 
-/* Adds a row that lets each task choose one mode, and a row for each of its successors, which
- * start no earlier than the task ends.  A task without successors ends before the end of the
- * schedule. */
+/* Adds a row that lets each task choose one mode, and a row for each of its successors, which start
+ * no earlier than the task ends.  A task without successors ends before the end of the schedule. */
 static void add_mode_and_end_rows(struct ilp_model *model) {
   struct pz_lp *lp = &model->lp;
   for (uint32_t i = 0; i < model->problem->n; i++) {
@@ -105,7 +76,7 @@ static void add_mode_and_end_rows(struct ilp_model *model) {
       }
       pz_lp_set_entry(lp, row, later_column, 1);
       pz_lp_set_entry(lp, row, model->start_column + i, -1);
-      add_duration_terms(model, row, i, -1);
+      subtract_duration(model, row, i);
     }
   }
 }
@@ -119,7 +90,7 @@ static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
   uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, -big, "order_%u_%u", i, j);
   pz_lp_set_entry(lp, row, model->start_column + j, 1);
   pz_lp_set_entry(lp, row, model->start_column + i, -1);
-  add_duration_terms(model, row, i, -1);
+  subtract_duration(model, row, i);
   pz_lp_set_entry(lp, row, order_column(model, i, j), -big);
 }
 
@@ -178,7 +149,7 @@ static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, 
   double right = 1;
   for (int term = 0; term < 3; term++) {
     if (order_column(model, from[term], to[term]) != PZ_NONE) continue;
-    bool is_one = precedes(model, from[term], to[term]);
+    bool is_one = pz_bits_has(&model->predecessors[to[term]], from[term]);
     if (term < 2 && !is_one) return;
     right -= sign[term] * is_one;
   }
@@ -220,7 +191,8 @@ static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint
   struct pz_lp *lp = &model->lp;
   uint32_t order = order_column(model, i, j);
   int32_t use_i = largest_use(model, i, resource), use_j = largest_use(model, j, resource);
-  if ((order == PZ_NONE && !precedes(model, i, j)) || !use_i || !use_j) return;
+  bool may_precede = order != PZ_NONE || pz_bits_has(&model->predecessors[j], i);
+  if (!may_precede || !use_i || !use_j) return;
   double most = (double)(use_i < use_j ? use_i : use_j) / model->problem->capacity[resource];
   uint32_t column =
       pz_lp_add_column(lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", resource, i, j);
@@ -256,9 +228,24 @@ static void add_handover_rows(struct ilp_model *model, int resource) {
 
 /* Builds the whole model, with handovers of the resources in model->handovers. */
 static void build_model(struct ilp_model *model) {
+  static const struct pz_lp_col choice = {.upper = 1, .integer = true};
+  const uint32_t *first_mode = model->context->first_mode;
+  struct pz_lp *lp = &model->lp;
   uint32_t n = model->problem->n;
-  pz_lp_init(&model->lp, model->call);
-  add_columns(model);
+  pz_lp_init(lp, model->call);
+  model->end_column = pz_lp_add_column(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
+  model->start_column = lp->cols.n;
+  for (uint32_t i = 0; i < n; i++) {
+    double head = model->context->head_s[i] / model->unit;
+    pz_lp_add_column(lp, (struct pz_lp_col){.lower = head, .upper = DBL_MAX}, "s%u", i);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t m = 0; m < model->problem->tasks[i].n_modes; m++)
+      model->mode_column[first_mode[i] + m] = pz_lp_add_column(lp, choice, "x%u_%u", i, m);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t j = 0; j < n; j++)
+      model->order_column[(size_t)i * n + j] =
+          is_unordered(model, i, j) ? pz_lp_add_column(lp, choice, "y%u_%u", i, j) : PZ_NONE;
   add_mode_and_end_rows(model);
   add_pair_rows(model);
   for (uint32_t i = 0; i < n; i++)
@@ -269,8 +256,8 @@ static void build_model(struct ilp_model *model) {
           add_transitive_row(model, i, j, k);
       }
   for (int r = 0; r < PZ_RESOURCES; r++) { /* the use of each resource over time */
-    uint32_t row = pz_lp_add_row(&model->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
-    pz_lp_set_entry(&model->lp, row, model->end_column, 1);
+    uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
+    pz_lp_set_entry(lp, row, model->end_column, 1);
     for (uint32_t i = 0; i < n; i++) subtract_use_terms(model, row, i, r, true);
   }
   for (int r = 0; r < PZ_RESOURCES; r++)
@@ -316,7 +303,7 @@ static struct ilp_model ilp_model_new(struct pz_context *context) {
   return model;
 }
 
-/* Returns the incumbent's modes, order and times as values of the columns. */
+/* Returns the value of each column in the incumbent: modes, order and times. */
 static const double *starting_point(struct ilp_model *model) {
   const struct pz_slot *slots = model->context->incumbent;
   uint32_t n = model->problem->n;
@@ -348,8 +335,8 @@ static bool set_start_times(const struct ilp_model *model, const double *value,
       for (uint32_t i = 0; i < n; i++) {
         uint32_t order = order_column(model, i, j);
         bool ordered_by_solution = order != PZ_NONE && value[order] > 0.5;
-        if (i != j && (precedes(model, i, j) || ordered_by_solution))
-          start = fmax(start, slots[i].end);
+        bool ordered = ordered_by_solution || pz_bits_has(&model->predecessors[j], i);
+        if (i != j && ordered) start = fmax(start, slots[i].end);
       }
       if (start <= slots[j].start) continue;
       slots[j].start = start;
@@ -360,7 +347,6 @@ static bool set_start_times(const struct ilp_model *model, const double *value,
   return !changed;
 }
 
-/* Arguments of check_schedule(). */
 struct check_args {
   const struct pz_problem *problem;
   const struct pz_slot *slots;
@@ -410,21 +396,8 @@ static double use_at_start(const struct ilp_model *model, const double *value, u
   return sum;
 }
 
-/* Selects handovers of the resources that the solution overfills, or if it overfills none, of one
- * more resource that three tasks can overfill.  Returns false if there is no such resource. */
-static bool model_more_handovers(struct ilp_model *model, const double *value) {
-  bool any = false;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    for (uint32_t i = 0; i < model->problem->n && !model->handovers[r]; i++)
-      if (use_at_start(model, value, i, r) > model->problem->capacity[r] + 0.5)
-        any = model->handovers[r] = true;
-  for (int r = 0; r < PZ_RESOURCES && !any; r++)
-    if (can_overfill_by_three(model, r) && !model->handovers[r]) any = model->handovers[r] = true;
-  return any;
-}
-
-/* Solves the model, with more handovers in each round, until the schedule is as short as the
- * solution. */
+/* Solves the model, with handovers of more resources in each round, until the schedule is as short as
+ * the solution.  Returns why the search ended. */
 enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
                            const struct pz_solve_options *options) {
   double until_s = pz_clock_s() + (options->seconds > 0 ? options->seconds : DEFAULT_SECONDS);
@@ -447,13 +420,22 @@ enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
       pz_update_bound(context, context->incumbent_s, PZ_T_NONE);
       return PZ_STOP_PROVED;
     }
-    if (!model_more_handovers(&model, result.solution)) return PZ_STOP_TIME;
+    /* model the handovers of the resources that the solution overfills, or if there are none, of one
+     * more resource that three tasks can overfill */
+    bool any = false;
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      for (uint32_t i = 0; i < context->problem->n && !model.handovers[r]; i++)
+        if (use_at_start(&model, result.solution, i, r) > context->problem->capacity[r] + 0.5)
+          any = model.handovers[r] = true;
+    for (int r = 0; r < PZ_RESOURCES && !any; r++)
+      if (can_overfill_by_three(&model, r) && !model.handovers[r]) any = model.handovers[r] = true;
+    if (!any) return PZ_STOP_TIME;
   }
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* The file begins with notes on what the numbers in the names mean. */
+/* Writes the model to a file, which begins with notes that explain the numbers in the names. */
 void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const char *path) {
   struct pz_call scratch = pz_scratch(call);
   struct pz_context *context = pz_context_new(&scratch, problem);

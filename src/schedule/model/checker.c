@@ -1,34 +1,11 @@
 /* Independent checker of a schedule: durations, precedence, capacities and makespan.  It shares only types with the
  * solvers.
  *
- * check_tasks() checks every task by itself and against its predecessors.  check_capacities() sweeps over the starts and
- * ends of all tasks in order of time and counts the use of every resource. */
+ * check_capacities() sweeps over the starts and ends of all tasks in order of time and counts the use of every resource. */
 #include "schedule/model/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* Checks the mode and the duration of every task, and that its predecessors end before it
- * starts. */
-static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
-                        const struct pz_slot *slots, double slack) {
-  for (uint32_t i = 0; i < problem->n; i++) {
-    const struct pz_task *task = &problem->tasks[i];
-    const struct pz_slot *slot = &slots[i];
-    if (slot->mode >= task->n_modes)
-      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs in mode %u of %u", task->name, slot->mode,
-               task->n_modes);
-    double duration = task->modes[slot->mode].duration;
-    if (!(slot->start >= -slack) || !(fabs(slot->end - slot->start - duration) <= slack))
-      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs from %g to %g, its mode takes %g", task->name,
-               slot->start, slot->end, duration);
-    for (uint32_t k = 0; k < task->n_pred; k++)
-      if (!(slots[task->pred[k]].end <= slot->start + slack))
-        pz_raise(call, PZ_INTERNAL, "checker: '%s' starts at %g, before '%s' ends at %g",
-                 task->name, slot->start, problem->tasks[task->pred[k]].name,
-                 slots[task->pred[k]].end);
-  }
-}
 
 /* The start or end of a task, or a task of zero duration (POINT).  At one instant ends come
  * first, then points, which need their resources only at that instant, then starts. */
@@ -75,12 +52,28 @@ static void check_capacities(struct pz_call *call, const struct pz_problem *prob
   }
 }
 
+/* Raises PZ_INTERNAL unless the schedule is valid and has this makespan. */
 void pz_schedule_check(struct pz_call *call, const struct pz_problem *problem,
                        const struct pz_slot *slots, double makespan) {
   double last_end = 0, slack = 1e-9 * fmax(1e-30, makespan);
-  check_tasks(call, problem, slots, slack);
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    const struct pz_slot *slot = &slots[i];
+    if (slot->mode >= task->n_modes)
+      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs in mode %u of %u", task->name, slot->mode,
+               task->n_modes);
+    double duration = task->modes[slot->mode].duration;
+    if (!(slot->start >= -slack) || !(fabs(slot->end - slot->start - duration) <= slack))
+      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs from %g to %g, its mode takes %g", task->name,
+               slot->start, slot->end, duration);
+    for (uint32_t k = 0; k < task->n_pred; k++)
+      if (!(slots[task->pred[k]].end <= slot->start + slack))
+        pz_raise(call, PZ_INTERNAL, "checker: '%s' starts at %g, before '%s' ends at %g",
+                 task->name, slot->start, problem->tasks[task->pred[k]].name,
+                 slots[task->pred[k]].end);
+    last_end = fmax(last_end, slot->end);
+  }
   check_capacities(call, problem, slots, slack);
-  for (uint32_t i = 0; i < problem->n; i++) last_end = fmax(last_end, slots[i].end);
   if (!(fabs(last_end - makespan) <= slack))
     pz_raise(call, PZ_INTERNAL, "checker: the last operator ends at %g, not at %g", last_end,
              makespan);

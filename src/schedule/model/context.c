@@ -51,6 +51,7 @@ static double common_time_unit(const struct pz_problem *problem) {
   return sums_are_exact ? (double)divisor : 0;
 }
 
+/* Returns a context with all techniques switched on and neither incumbent nor bound. */
 struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem) {
   struct pz_context *context = pz_alloc(call, 1, sizeof *context);
   uint32_t n = problem->n;
@@ -81,6 +82,7 @@ struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem 
 /* The largest sum of rounding errors, for assertions. */
 #define ROUNDING_SLACK(context) (1e-9 * (context)->scale)
 
+/* Replaces the incumbent if the schedule is better, and credits the technique `found_by`. */
 void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots, double makespan_s,
                          enum pz_technique found_by) {
   if (!pz_better(context, makespan_s, context->incumbent_s)) return;
@@ -91,6 +93,7 @@ void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots
   context->count[found_by].incumbents++;
 }
 
+/* Raises the lower bound to bound_s, rounded up to a multiple of the time unit, if that is higher. */
 void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by) {
   if (context->time_unit > 0)
     bound_s = ceil(bound_s / context->time_unit - 1e-6) * context->time_unit;

@@ -9,9 +9,8 @@
 
 /* A surrogate resource ("mix") is a weighted sum of resources.  The energy of a task is its
  * duration times the fraction of a surrogate resource that it uses; the energy of all tasks is a
- * lower bound on the makespan (bound/root_bound.c). Measures of energy are the mixes and the
- * dual values.  Their number is a multiple of four, so that the compiler vectorises loops over
- * them. */
+ * lower bound on the makespan (bound/root_bound.c).  Energy is measured by the mixes and by the dual
+ * values.  The number of measures is a multiple of four, so that loops over them are vectorised. */
 enum { PZ_MIXES = 15, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
                "there is room for the mixes and the dual values");

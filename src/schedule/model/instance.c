@@ -1,6 +1,6 @@
 /* Reads scheduling problems in the original system's JSON format (instance.h).
  *
- * pz_instance_read() reads the capacities, the operators (read_op) and the edges (read_edge), and builds the problem from
+ * pz_instance_read() reads the capacities, the operators (read_op) and the edges, and builds the problem from
  * them.  Every message begins with the name of the file and names the field. */
 #include "schedule/model/instance.h"
 
@@ -12,6 +12,8 @@
 
 const char *const pz_exclusive_names[] = {"all", "class", NULL};
 
+/* Sets the modes of an operator: one core of each class that it uses, and the whole chip.  Returns
+ * their number, which is 1 for operators that do nothing. */
 uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOURCES],
                       double single_s, double intra_s, enum pz_exclusive exclusive,
                       struct pz_mode modes[2]) {
@@ -29,11 +31,17 @@ uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOU
   return 2;
 }
 
+/* What is read, and the problem that is built from it. */
 struct instance_reader {
+  struct pz_arena *arena;
   const char *name; /* name of the file in messages */
   enum pz_exclusive exclusive;
   int32_t capacity[PZ_RESOURCES];
   struct pz_map ids; /* from an operator's id to its index */
+  struct pz_task *tasks;
+  struct pz_edge *edges;
+  uint32_t n_tasks, n_edges;
+  struct pz_problem problem;
 };
 
 static const struct pz_range CORES = {1, 1 << 30}, ID = {INT64_MIN / 2, INT64_MAX / 2};
@@ -44,22 +52,13 @@ static const char *const notes[] = {"name",      "about",       "comment",      
                                     "incumbent", "lower_bound", "optimal_makespan"};
 static const char *const op_notes[] = {"name", "desc", "comment"};
 
-/* Reads the class of an operator. */
-static enum pz_op_class read_class(struct pz_fields *fields) {
-  static const char *const names[] = {[PZ_CLASS_TENSOR] = "TC",
-                                      [PZ_CLASS_VECTOR] = "VC",
-                                      [PZ_CLASS_FUSED] = "TCandVC",
-                                      [PZ_CLASS_NONE] = "Nop"};
-  const char *type = pz_fields_text_or(fields, "type", "");
-  for (int i = 0; i < 4; i++)
-    if (strcmp(type, names[i]) == 0) return (enum pz_op_class)i;
-  pz_fields_refuse(fields, "type", "TC, VC, TCandVC or Nop");
-  return PZ_CLASS_NONE;
-}
-
-/* Reads an operator of the list `ops` and notes its id. */
+/* Reads an entry of the list `ops`, and maps its id to its index in the list. */
 static struct pz_task read_op(struct pz_call *call, struct instance_reader *reader,
                               const json_t *item, uint32_t index) {
+  static const char *const classes[] = {[PZ_CLASS_TENSOR] = "TC",
+                                        [PZ_CLASS_VECTOR] = "VC",
+                                        [PZ_CLASS_FUSED] = "TCandVC",
+                                        [PZ_CLASS_NONE] = "Nop"};
   char where[300];
   snprintf(where, sizeof where, "%.200s: ops[%u]", reader->name, index);
   struct pz_fields fields = pz_fields_of(call, where, item);
@@ -67,7 +66,11 @@ static struct pz_task read_op(struct pz_call *call, struct instance_reader *read
   struct pz_task task = {.modes = modes};
   task.id = pz_fields_int(&fields, "id", ID);
   task.name = pz_format(call, "%lld", (long long)task.id);
-  task.op_class = read_class(&fields);
+  const char *type = pz_fields_text_or(&fields, "type", "");
+  int k = 0;
+  while (k < 4 && strcmp(type, classes[k]) != 0) k++;
+  if (k == 4) pz_fields_refuse(&fields, "type", "TC, VC, TCandVC or Nop");
+  task.op_class = k < 4 ? (enum pz_op_class)k : PZ_CLASS_NONE;
   double single = pz_fields_real(&fields, "latency", 0, 1e300);
   double intra = pz_fields_real_or(&fields, "intra_op_latency", 0, 1e300, single);
   pz_fields_allow(&fields, op_notes, sizeof op_notes / sizeof *op_notes);
@@ -79,23 +82,6 @@ static struct pz_task read_op(struct pz_call *call, struct instance_reader *read
     pz_raise(call, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)task.id);
   pz_map_set(call, &reader->ids, &task.id, sizeof task.id, index);
   return task;
-}
-
-/* Reads an edge [before, after], which names two operators by their ids. */
-static struct pz_edge read_edge(struct pz_call *call, const struct instance_reader *reader,
-                                const json_t *item, size_t index) {
-  uint32_t ends[2] = {PZ_NONE, PZ_NONE};
-  for (size_t k = 0; k < 2 && json_array_size(item) == 2; k++) {
-    const json_t *value = json_array_get(item, k);
-    int64_t id = json_integer_value(value);
-    if (json_is_integer(value)) ends[k] = pz_map_get(&reader->ids, &id, sizeof id);
-  }
-  if (ends[0] == PZ_NONE || ends[1] == PZ_NONE) {
-    char found[60];
-    pz_raise(call, PZ_BAD_INPUT, "%s: edges[%zu] is %s; accepted: [before, after], two ids of ops",
-             reader->name, index, pz_json_brief(item, found, sizeof found));
-  }
-  return (struct pz_edge){ends[0], ends[1]};
 }
 
 /* Returns an array of the instance, or NULL if it is not required and absent. */
@@ -110,29 +96,19 @@ static const json_t *read_array(struct pz_fields *fields, const char *key, bool 
   return json_is_array(list) ? list : NULL;
 }
 
-/* Arguments of build_problem(). */
-struct problem_args {
-  struct pz_arena *arena;
-  const struct instance_reader *reader;
-  const struct pz_task *tasks;
-  uint32_t n_tasks;
-  const struct pz_edge *edges;
-  uint32_t n_edges;
-  struct pz_problem problem;
-};
-
 /* Builds the problem in a call of its own, so that errors can name the file. */
-static void build_problem(struct pz_call *call, void *ctx) {
-  struct problem_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  args->problem = pz_problem_build(&own, args->reader->capacity, args->tasks, args->n_tasks,
-                                   args->edges, args->n_edges);
+static void build_problem(struct pz_call *call, void *instance_reader) {
+  struct instance_reader *reader = instance_reader;
+  struct pz_call own = pz_call_in(call, reader->arena);
+  reader->problem = pz_problem_build(&own, reader->capacity, reader->tasks, reader->n_tasks,
+                                     reader->edges, reader->n_edges);
 }
 
+/* Reads an instance.  `name` stands for the file in messages. */
 struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
                                    size_t bytes, enum pz_exclusive exclusive) {
   const json_t *root = pz_json_read(call, name, text, bytes);
-  struct instance_reader reader = {.name = name, .exclusive = exclusive};
+  struct instance_reader reader = {.arena = call->arena, .name = name, .exclusive = exclusive};
   struct pz_fields fields = pz_fields_of(call, name, root);
   pz_map_init(&reader.ids, call->arena);
   reader.capacity[PZ_TENSOR_CORES] = (int32_t)pz_fields_int(&fields, "num_tc", CORES);
@@ -142,18 +118,29 @@ struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const
   const json_t *arcs = read_array(&fields, "edges", false, 8 * (size_t)PZ_INSTANCE_MOST_OPS);
   pz_fields_allow(&fields, notes, sizeof notes / sizeof *notes);
   pz_fields_end(call, &fields);
-  size_t n_tasks = json_array_size(ops), n_edges = json_array_size(arcs);
-  struct pz_task *tasks = pz_alloc(call, n_tasks, sizeof *tasks);
-  struct pz_edge *edges = pz_alloc(call, n_edges, sizeof *edges);
-  for (size_t i = 0; i < n_tasks; i++)
-    tasks[i] = read_op(call, &reader, json_array_get(ops, i), (uint32_t)i);
-  for (size_t i = 0; i < n_edges; i++)
-    edges[i] = read_edge(call, &reader, json_array_get(arcs, i), i);
-  /* the border is needed to put the file's name before the message */
-  struct problem_args args = {call->arena, &reader,           tasks,         (uint32_t)n_tasks,
-                              edges,       (uint32_t)n_edges, {{0}, NULL, 0}};
+  reader.n_tasks = (uint32_t)json_array_size(ops);
+  reader.n_edges = (uint32_t)json_array_size(arcs);
+  reader.tasks = pz_alloc(call, reader.n_tasks, sizeof *reader.tasks);
+  reader.edges = pz_alloc(call, reader.n_edges, sizeof *reader.edges);
+  for (uint32_t i = 0; i < reader.n_tasks; i++)
+    reader.tasks[i] = read_op(call, &reader, json_array_get(ops, i), i);
+  for (uint32_t i = 0; i < reader.n_edges; i++) {
+    /* an edge [before, after] names two operators by their ids */
+    const json_t *item = json_array_get(arcs, i);
+    uint32_t ends[2] = {PZ_NONE, PZ_NONE};
+    for (size_t k = 0; k < 2 && json_array_size(item) == 2; k++) {
+      const json_t *value = json_array_get(item, k);
+      int64_t id = json_integer_value(value);
+      if (json_is_integer(value)) ends[k] = pz_map_get(&reader.ids, &id, sizeof id);
+    }
+    char found[60];
+    if (ends[0] == PZ_NONE || ends[1] == PZ_NONE)
+      pz_raise(call, PZ_BAD_INPUT, "%s: edges[%u] is %s; accepted: [before, after], two ids of ops",
+               name, i, pz_json_brief(item, found, sizeof found));
+    reader.edges[i] = (struct pz_edge){ends[0], ends[1]};
+  }
   struct pz_error error = {0};
-  enum pz_status status = pz_border(build_problem, &args, &error);
+  enum pz_status status = pz_border(build_problem, &reader, &error);
   if (status != PZ_OK) pz_raise(call, status, "%.200s: %.800s", name, error.message);
-  return args.problem;
+  return reader.problem;
 }

@@ -44,13 +44,6 @@ static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builde
 
 /* ---- every number of cores ------------------------------------------------------------------ */
 
-/* Returns whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more
- * cores and needs no more of the memories. */
-static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode *b) {
-  return a->duration <= b->duration && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s &&
-         pz_mode_fits(b->use, a);
-}
-
 /* The kinds of cores on which an operator runs. */
 enum core_group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, CORE_GROUPS };
 
@@ -82,8 +75,13 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
                                          .glb_s = estimate.glb_s}};
     bool can_prune = builder->chip.rules.rate_levels;
     bool dominated = false;
-    for (uint32_t k = 0; k < full->n && can_prune && !dominated; k++)
-      dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->mode, &mode.mode);
+    for (uint32_t k = 0; k < full->n && can_prune && !dominated; k++) {
+      /* a mode that needs no more of anything is better at all rates */
+      const struct pz_mode *other = &pz_vec_at(full, struct pz_full_mode, k)->mode;
+      bool takes_no_longer = other->duration <= estimate.latency_s;
+      bool moves_no_more = other->hbm_s <= estimate.hbm_s && other->glb_s <= estimate.glb_s;
+      dominated = takes_no_longer && moves_no_more && pz_mode_fits(mode.mode.use, other);
+    }
     if (!dominated) pz_append(call, full, &mode);
   }
 }
@@ -121,22 +119,8 @@ static void list_full_modes(struct pz_call *call, struct layer_builder *builder)
   }
 }
 
-/* Returns the time of the first n operators one after another, each in its fastest full-rate
- * mode. */
-static double serial_time_s(const struct layer_builder *builder, uint32_t n) {
-  double sum = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    double least = HUGE_VAL;
-    for (uint32_t k = 0; k < builder->full_modes[i].n; k++)
-      least =
-          fmin(least, pz_vec_at(&builder->full_modes[i], struct pz_full_mode, k)->mode.duration);
-    sum += least;
-  }
-  return sum;
-}
-
 /* Sets the modes of all operators: with every number of cores, and if bandwidths are shared, at
- * lower rates too. */
+ * lower rates too.  Modes that take longer than a serial schedule of all operators are left out. */
 static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
   uint32_t n = builder->ops->n;
   builder->full_modes = pz_alloc(call, n, sizeof *builder->full_modes);
@@ -144,13 +128,21 @@ static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
     pz_vec_init(&builder->full_modes[i], call->arena, sizeof(struct pz_full_mode));
   list_full_modes(call, builder);
   bool shares_rates = builder->options->modes == PZ_MODES_ALL;
-  double limit_s = serial_time_s(builder, n) * (1 + 1e-9);
+  double serial_s = 0; /* time of all operators one after another in their fastest modes */
+  for (uint32_t i = 0; i < n; i++) {
+    double least_s = HUGE_VAL;
+    for (uint32_t k = 0; k < builder->full_modes[i].n; k++) {
+      const struct pz_full_mode *full = pz_vec_at(&builder->full_modes[i], struct pz_full_mode, k);
+      least_s = fmin(least_s, full->mode.duration);
+    }
+    serial_s += least_s;
+  }
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_vec *full = &builder->full_modes[i];
     struct pz_vec modes;
     pz_vec_init(&modes, call->arena, sizeof(struct pz_mode));
     if (shares_rates && builder->chip.rules.rate_levels)
-      pz_append_rate_modes(call, full, limit_s, &modes);
+      pz_append_rate_modes(call, full, serial_s * (1 + 1e-9), &modes);
     else if (shares_rates)
       pz_append_full_rate_modes(call, full, &modes);
     else
@@ -192,6 +184,8 @@ static void restore_chip(void *layer_builder) {
   pz_cost_set_chip(builder->cost, &builder->chip, &builder->net);
 }
 
+/* Builds the scheduling problem of a layer.  The cost model is used for parts of the chip meanwhile,
+ * and afterwards estimates operators on the whole chip again. */
 struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *cost,
                                          const struct pz_ops *ops,
                                          const struct pz_layer_options *options) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Returns "single", "intra", "link", "none", or the number of cores, which is written to `buffer`. */
 const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]) {
   if (mode->label == PZ_MODE_SINGLE) return "single";
   if (mode->label == PZ_MODE_INTRA) return "intra";
@@ -16,6 +17,7 @@ const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]) {
   return buffer;
 }
 
+/* Returns whether two tasks have the same durations and resource uses, mode by mode. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
   for (uint32_t m = 0; m < a->n_modes; m++) {
@@ -27,6 +29,7 @@ bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   return true;
 }
 
+/* Returns whether some mode of the task has zero duration (a milestone) and uses a resource. */
 bool pz_milestone_uses(const struct pz_task *task) {
   for (uint32_t m = 0; m < task->n_modes; m++)
     for (int r = 0; r < PZ_RESOURCES; r++)
@@ -155,6 +158,7 @@ static void link_tasks(struct pz_call *call, const struct problem_input *input,
   }
 }
 
+/* Builds a problem from copies of the tasks, sorted topologically, without modes that are not needed. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges) {

@@ -9,7 +9,7 @@
 
 #include "core/call.h"
 
-/* The capacity of a bandwidth or of power: a task uses a share of it in these parts. */
+/* The capacity of a memory bandwidth or of power.  A task's share of it is a number of such units. */
 enum { PZ_RATE_PARTS = 1 << 20 };
 
 /* The label of a mode for reports: its number of cores, or one of these. */

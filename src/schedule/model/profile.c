@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Returns a profile in which all capacity is free, with memory for all tasks of the problem. */
 struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *problem) {
   size_t most = 2 * (size_t)problem->n + 2;
   struct pz_profile profile = {.problem = problem};
@@ -13,23 +14,11 @@ struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *
   return profile;
 }
 
+/* Makes all capacity free. */
 void pz_profile_clear(struct pz_profile *profile) {
   profile->n = 1;
   profile->time[0] = 0;
   memcpy(profile->residual[0], profile->problem->capacity, sizeof profile->residual[0]);
-}
-
-/* Returns whether a milestone fits at the beginning of interval i.  Only tasks that run on both
- * sides of that instant count, and they use at most the smaller of both uses. */
-static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
-                              const struct pz_mode *mode) {
-  int32_t residual[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) {
-    int32_t before = i ? profile->residual[i - 1][r] : profile->problem->capacity[r];
-    int32_t after = profile->residual[i][r];
-    residual[r] = before > after ? before : after;
-  }
-  return pz_mode_fits(residual, mode);
 }
 
 /* Returns the earliest start from `ready` on at which the mode fits until its end. */
@@ -41,9 +30,14 @@ double pz_profile_earliest(const struct pz_profile *profile, double ready,
   double start = ready;
   if (mode->duration <= 0) {
     for (;; i++, start = time[i]) {
-      bool fits = time[i] >= start ? milestone_fits_at(profile, i, mode)
-                                   : pz_mode_fits(profile->residual[i], mode);
-      if (fits) return start;
+      /* At the beginning of an interval, only tasks that run on both sides of that instant count,
+       * which use at most the smaller of both uses. */
+      const int32_t *after = profile->residual[i];
+      const int32_t *before = i ? profile->residual[i - 1] : profile->problem->capacity;
+      int32_t residual[PZ_RESOURCES];
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        residual[r] = time[i] >= start && before[r] > after[r] ? before[r] : after[r];
+      if (pz_mode_fits(residual, mode)) return start;
     }
   }
   for (;;) {
@@ -72,6 +66,7 @@ static uint32_t split_interval(struct pz_profile *profile, double instant) {
   return i + 1;
 }
 
+/* Subtracts the capacity that a mode uses from its start to its end. */
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode) {
   if (mode->duration <= 0) return;
   uint32_t first = split_interval(profile, start);

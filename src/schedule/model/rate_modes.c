@@ -18,6 +18,7 @@ enum { LEVELS = PZ_RATE_LEVELS, MAX_DURATIONS = 3 * LEVELS + 1 };
 _Static_assert(sizeof levels / sizeof *levels == LEVELS, "the header has this number");
 _Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
 
+/* Returns the i-th level as a fraction of the full rate. */
 double pz_rate_level(int i) { return (double)levels[i] / PZ_RATE_PARTS; }
 
 /* Returns the lowest level of bandwidth at which a transfer that takes memory_s at full bandwidth
@@ -27,16 +28,6 @@ static int32_t memory_level(double memory_s, double duration_s) {
   double parts = memory_s / duration_s * PZ_RATE_PARTS * (1 - 1e-12);
   int i = 0;
   while (i + 1 < LEVELS && levels[i] < parts) i++;
-  return levels[i];
-}
-
-/* Returns the lowest level of power with which the operator takes at most duration_s, and sets
- * *joules to its energy at that level. */
-static int32_t power_level(const struct pz_full_mode *full, double duration_s, double *joules) {
-  if (!full->limited) return 0;
-  int i = 0;
-  while (i + 1 < LEVELS && full->power_s[i] > duration_s * (1 + 1e-12)) i++;
-  *joules = full->power_j[i];
   return levels[i];
 }
 
@@ -65,34 +56,36 @@ static int list_durations(const struct pz_full_mode *full, double limit_s,
   return n;
 }
 
-/* Returns the limit, or the full-rate duration on fewer cores if that is shorter and the operator
- * needs no more of the memories there, because slower modes on more cores are then dominated. */
-static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, double limit_s) {
-  const struct pz_mode *mode = &pz_vec_at(full, struct pz_full_mode, index)->mode;
-  for (uint32_t i = 0; i < index; i++) {
-    const struct pz_full_mode *fewer_cores = pz_vec_at(full, struct pz_full_mode, i);
-    const struct pz_mode *other = &fewer_cores->mode;
-    bool needs_less =
-        !fewer_cores->limited && other->hbm_s <= mode->hbm_s && other->glb_s <= mode->glb_s;
-    for (int r = 0; r < PZ_HBM_RATE && needs_less; r++) needs_less = other->use[r] <= mode->use[r];
-    if (needs_less && other->duration < limit_s) limit_s = other->duration;
-  }
-  return limit_s;
-}
-
+/* Appends the modes of an operator at full and at lower rates that no other mode dominates. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes) {
   double durations[MAX_DURATIONS];
   for (uint32_t k = 0; k < full->n; k++) {
     const struct pz_full_mode *full_mode = pz_vec_at(full, struct pz_full_mode, k);
-    int n = list_durations(full_mode, limit_by_fewer_cores(full, k, limit_s), durations);
+    /* a mode on fewer cores that needs no more of the memories dominates slower modes on more */
+    double shortest_s = limit_s;
+    for (uint32_t fewer = 0; fewer < k; fewer++) {
+      const struct pz_full_mode *other = pz_vec_at(full, struct pz_full_mode, fewer);
+      bool needs_less = !other->limited && other->mode.hbm_s <= full_mode->mode.hbm_s &&
+                        other->mode.glb_s <= full_mode->mode.glb_s;
+      for (int r = 0; r < PZ_HBM_RATE && needs_less; r++)
+        needs_less = other->mode.use[r] <= full_mode->mode.use[r];
+      if (needs_less) shortest_s = fmin(shortest_s, other->mode.duration);
+    }
+    int n = list_durations(full_mode, shortest_s, durations);
     for (int i = 0; i < n; i++) {
       struct pz_mode mode = full_mode->mode;
       bool dominated = false;
       mode.duration = durations[i];
       mode.use[PZ_HBM_RATE] = memory_level(mode.hbm_s, mode.duration);
       mode.use[PZ_GLB_RATE] = memory_level(mode.glb_s, mode.duration);
-      mode.use[PZ_POWER] = power_level(full_mode, mode.duration, &mode.energy_j);
+      if (full_mode->limited) { /* the lowest level of power that suffices for the duration */
+        int level = 0;
+        while (level + 1 < LEVELS && full_mode->power_s[level] > mode.duration * (1 + 1e-12))
+          level++;
+        mode.use[PZ_POWER] = levels[level];
+        mode.energy_j = full_mode->power_j[level];
+      }
       for (uint32_t m = 0; m < modes->n && !dominated; m++) {
         const struct pz_mode *other = pz_vec_at(modes, struct pz_mode, m);
         dominated = other->duration <= mode.duration && pz_mode_fits(mode.use, other);
@@ -102,18 +95,17 @@ void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, doubl
   }
 }
 
-/* Returns the share of a bandwidth that moves the bytes within the duration, as a number of
- * 1/PZ_RATE_PARTS that is rounded up. */
-static int32_t needed_share(double memory_s, double duration_s) {
-  return duration_s > 0 ? (int32_t)ceil(fmin(1, memory_s / duration_s) * PZ_RATE_PARTS) : 0;
-}
-
+/* Appends the modes of `full`, each with the shares of the bandwidths that it needs. */
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes) {
   for (uint32_t k = 0; k < full->n; k++) {
     struct pz_mode mode = pz_vec_at(full, struct pz_full_mode, k)->mode;
-    mode.use[PZ_HBM_RATE] = needed_share(mode.hbm_s, mode.duration);
-    mode.use[PZ_GLB_RATE] = needed_share(mode.glb_s, mode.duration);
+    if (mode.duration > 0) { /* the shares that move the bytes within the duration, rounded up */
+      double hbm_share = fmin(1, mode.hbm_s / mode.duration);
+      double glb_share = fmin(1, mode.glb_s / mode.duration);
+      mode.use[PZ_HBM_RATE] = (int32_t)ceil(hbm_share * PZ_RATE_PARTS);
+      mode.use[PZ_GLB_RATE] = (int32_t)ceil(glb_share * PZ_RATE_PARTS);
+    }
     pz_append(call, modes, &mode);
   }
 }

@@ -38,8 +38,8 @@ double pz_rate_level(int i);
 struct pz_full_mode {
   struct pz_mode mode;
   bool limited; /* whether power limits the operator, so that the following members are set */
-  /* time and energy by share of the watts: the time does not grow with the share, the last equal
-   * at.duration and at.energy_j */
+  /* time and energy by share of the watts; the time does not grow with the share, and the last
+   * values are mode.duration and mode.energy_j */
   double power_s[PZ_RATE_LEVELS], power_j[PZ_RATE_LEVELS];
 };
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+/* Returns the amount of a resource that a task uses in a mode, without cores that it only holds. */
 int32_t pz_task_use(const struct pz_task *task, uint32_t mode, enum pz_resource resource) {
   enum pz_op_class op_class = task->op_class;
   const struct pz_mode *chosen = &task->modes[mode];
@@ -16,6 +17,7 @@ int32_t pz_task_use(const struct pz_task *task, uint32_t mode, enum pz_resource 
   return uses ? chosen->use[resource] : 0;
 }
 
+/* Sets the utilisation of each resource: its use over time / (capacity x makespan). */
 void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slots, double makespan,
                      double share[PZ_RESOURCES]) {
   for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) {
@@ -33,6 +35,7 @@ void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slo
   }
 }
 
+/* Returns the time of all tasks one after another, each in its fastest mode. */
 double pz_problem_serial(const struct pz_problem *problem) {
   double sum = 0;
   for (uint32_t i = 0; i < problem->n; i++) {

@@ -42,13 +42,14 @@ struct state {
 struct best_first {
   struct pz_branching tree;
   struct pz_idle idle;
-  struct pz_call *call;             /* owns the states */
-  int64_t last_step;                /* effort limit */
-  struct pz_deferred *deferred;     /* NULL if no task is deferred */
-  struct pz_partials nodes;         /* by depth, followed by the three below */
-  struct pz_partial *after_wait;    /* scratch for the bound of a state */
-  struct pz_partial *replay, *next; /* scratch for repeating a complete schedule */
-  const struct state *opened;       /* the state that is being opened; NULL at the beginning */
+  struct pz_call *call;               /* owns the states */
+  int64_t last_step;                  /* effort limit */
+  struct pz_deferred *deferred;       /* NULL if no task is deferred */
+  const bool *is_deferred;            /* by task, or NULL */
+  struct pz_partials nodes;           /* by depth, followed by the three below */
+  struct pz_partial *after_wait;      /* scratch for the bound of a state */
+  struct pz_partial *replay, *before; /* scratch for repeating a complete schedule */
+  const struct state *opened;         /* the state that is being opened; NULL at the beginning */
   double regret_s; /* regret of the last idle point before the node that is expanded */
   bool fresh;      /* whether states that are added now are fresh, see open_state() */
   bool stopped;    /* by the effort limit or the limit of states */
@@ -64,25 +65,9 @@ struct best_first {
   double low_s, high_s; /* range of bounds that the buckets divide */
 };
 
-/* Returns the node at a depth of the current branch. */
-static struct pz_partial *node_at(const struct best_first *search, uint32_t depth) {
-  return pz_partial_at(&search->nodes, depth);
-}
-
-/* Returns whether each task is deferred, or NULL if none is. */
-static const bool *deferred_tasks(const struct best_first *search) {
-  return search->deferred ? search->deferred->is_deferred : NULL;
-}
-
 /* Returns whether schedules with this lower bound may be better than the incumbent. */
 static bool could_improve(const struct best_first *search, double bound) {
   return pz_better(search->tree.context, bound, search->tree.context->incumbent_s);
-}
-
-/* Counts a step, and stops the search at the effort limit. */
-static void count_step(struct best_first *search) {
-  search->tree.context->steps++;
-  if (search->tree.context->steps >= search->last_step) search->stopped = true;
 }
 
 /* Returns a lower bound on the completions of a node; cheaper bounds come first. */
@@ -96,6 +81,7 @@ static double completion_bound(const struct best_first *search, const struct pz_
 
 /* ---- states --------------------------------------------------------------------------------- */
 
+/* Returns the size of a state with this number of running tasks. */
 static size_t state_bytes(uint32_t n_running) {
   return sizeof(struct state) + n_running * sizeof(struct pz_running);
 }
@@ -143,10 +129,10 @@ static void expand_state(const struct best_first *search, const struct state *st
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Returns whether every completion of state b is possible from state a, and no longer.  Nothing more
- * starts before the next end, so the times at which running tasks started do not matter.  (A task
- * that runs in a beyond that end also runs in b.  It uses no less there, so it is no slower, because
- * of two modes neither is worse in everything, and it started no earlier in b.) */
+/* Returns whether every completion of state b is possible from state a and no longer than from b.
+ * The times at which running tasks started do not matter, because nothing more starts before the
+ * next end.  (A task that runs in a beyond that end also runs in b.  There it uses no less, so it is
+ * no slower, because no mode is worse than another in everything, and it started no earlier.) */
 static bool dominates(const struct pz_branching *tree, const struct state *a,
                       const struct state *b) {
   const struct pz_going going_a = {0, a->running, a->n_running};
@@ -188,21 +174,6 @@ static bool candidate_is_dominated(struct best_first *search) {
 }
 
 /* ---- the open list -------------------------------------------------------------------------- */
-
-/* Allocates an empty open list for a search of this number of steps. */
-static void open_list_init(struct best_first *search, int64_t steps) {
-  const struct pz_context *context = search->tree.context;
-  uint32_t n_levels = context->problem->n + 1;
-  search->low_s = context->lower_bound_s;
-  search->high_s = context->incumbent_s;
-  search->n_lists = 64;
-  while (search->n_lists < MAX_LISTS && search->n_lists < steps / 8) search->n_lists *= 2;
-  search->candidate = pz_alloc(search->call, 1, state_bytes(context->problem->n));
-  search->lists = pz_alloc(search->call, search->n_lists, sizeof *search->lists);
-  search->buckets = pz_alloc(search->call, (size_t)n_levels * BUCKETS, sizeof *search->buckets);
-  search->lowest = pz_alloc(search->call, n_levels, sizeof *search->lowest);
-  for (uint32_t i = 0; i < n_levels; i++) search->lowest[i] = BUCKETS;
-}
 
 /* Adds the candidate to the open list, or stops the search if there are too many states. */
 static void add_candidate(struct best_first *search) {
@@ -251,29 +222,21 @@ static double open_list_bound(const struct best_first *search) {
 
 /* ---- complete schedules --------------------------------------------------------------------- */
 
-/* Makes the next node the current node of the replay. */
-static void swap_nodes(struct best_first *search) {
-  struct pz_partial *swap = search->replay;
-  search->replay = search->next;
-  search->next = swap;
-}
-
 /* Repeats the starts that lead to a state, in search->replay.  Tasks that have started since the
  * replay's node and are not running have run alone at an idle point. */
 static void replay_starts(struct best_first *search, const struct state *state) {
   struct pz_branching *tree = &search->tree;
   while (search->replay->n_running && search->replay->now < state->now) {
-    pz_partial_advance(tree, search->replay, search->next);
-    swap_nodes(search);
+    pz_partial_copy(search->before, search->replay);
+    pz_partial_advance(tree, search->before, search->replay);
   }
   struct pz_bits alone = pz_bits_minus(&state->started, &search->replay->started);
   for (uint32_t i = 0; i < state->n_running; i++) pz_bits_clear(&alone, state->running[i].task);
-  if (!pz_bits_empty(&alone)) pz_partial_alone(tree, search->replay, &alone);
+  if (pz_bits_count(&alone) > 0) pz_partial_alone(tree, search->replay, &alone);
   for (uint32_t i = 0; i < state->n_running; i++) {
     const struct pz_running *running = &state->running[i];
-    if (pz_bits_has(&search->replay->started, running->task)) continue;
-    pz_partial_start(tree, search->replay, running->task, running->mode, search->next);
-    swap_nodes(search);
+    if (!pz_bits_has(&search->replay->started, running->task))
+      pz_partial_start(tree, search->replay, running->task, running->mode, search->replay);
   }
 }
 
@@ -281,7 +244,6 @@ static void replay_starts(struct best_first *search, const struct state *state) 
  * The slots are set by repeating all starts from the beginning. */
 static void finish_schedule(struct best_first *search, const struct pz_partial *node) {
   struct pz_branching *tree = &search->tree;
-  const bool *deferred = deferred_tasks(search);
   uint32_t depth = 0;
   double makespan = 0;
   if (!could_improve(search, pz_partial_end(node))) return;
@@ -292,15 +254,16 @@ static void finish_schedule(struct best_first *search, const struct pz_partial *
   set_state(last, search->opened, node);
   const struct state *ancestor = last;
   for (uint32_t k = depth + 1; k-- > 0; ancestor = ancestor->parent) path[k] = ancestor;
-  pz_partial_begin(tree, deferred, search->replay);
+  pz_partial_begin(tree, search->is_deferred, search->replay);
   for (uint32_t k = 0; k <= depth; k++) replay_starts(search, path[k]);
   while (search->replay->n_running) { /* milestones at the end */
-    pz_partial_advance(tree, search->replay, search->next);
-    swap_nodes(search);
+    pz_partial_copy(search->before, search->replay);
+    pz_partial_advance(tree, search->before, search->replay);
   }
   for (uint32_t i = 0; i < tree->problem->n; i++)
-    if (!deferred || !deferred[i]) makespan = pz_fmax(makespan, tree->slots[i].end);
-  if (deferred) makespan = pz_deferred_insert(search->deferred, tree, makespan);
+    if (!search->deferred || !search->is_deferred[i])
+      makespan = pz_fmax(makespan, tree->slots[i].end);
+  if (search->deferred) makespan = pz_deferred_insert(search->deferred, tree, makespan);
   pz_update_incumbent(tree->context, tree->slots, makespan, PZ_T_best_first);
   pz_scratch_end(&scratch);
 }
@@ -324,8 +287,11 @@ static void add_state(struct best_first *search, const struct pz_partial *node, 
   state->regret_s = search->regret_s;
   state->fresh = search->fresh;
   if (idle_frequent) {
-    if (pz_idle_dominates(&search->idle, search->regret_s, node, state->next_end)) return;
-    if (candidate_is_dominated(search)) return;
+    /* the last idle point dominates a busy period that saves no time over running its tasks alone */
+    const struct pz_context *context = tree->context;
+    double alone_s = state->next_end - node->serial + 1e-12 * context->scale;
+    context->count[PZ_T_idle_points].prunes += search->regret_s <= alone_s;
+    if (search->regret_s <= alone_s || candidate_is_dominated(search)) return;
   }
   pz_partial_advance(tree, node, search->after_wait);
   state->bound = pz_fmax(bound, completion_bound(search, search->after_wait));
@@ -338,12 +304,13 @@ static void add_state(struct best_first *search, const struct pz_partial *node, 
 /* Tries every set of tasks that can start at the node, in every mode. */
 static void expand_node(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
-  const struct pz_partial *node = node_at(search, depth);
-  struct pz_partial *child = node_at(search, depth + 1);
+  const struct pz_partial *node = pz_partial_at(&search->nodes, depth);
+  struct pz_partial *child = pz_partial_at(&search->nodes, depth + 1);
   struct pz_start start = pz_partial_starts(tree, node);
   while (!search->stopped && pz_partial_next(tree, node, &start)) {
     pz_partial_start(tree, node, start.task, start.mode, child);
-    count_step(search);
+    tree->context->steps++;
+    if (tree->context->steps >= search->last_step) search->stopped = true;
     double bound = pz_partial_path_bound(tree, child);
     if (search->idle.slow && could_improve(search, bound))
       bound = pz_fmax(bound, pz_busy_period_bound(&search->idle, child, search->regret_s));
@@ -357,12 +324,13 @@ static void expand_node(struct best_first *search, uint32_t depth) {
  * decision a busy period begins.  Of interchangeable ready tasks, those that run alone come first. */
 static void decide_idle(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
-  struct pz_partial *node = node_at(search, depth), *child = node_at(search, depth + 1);
+  struct pz_partial *node = pz_partial_at(&search->nodes, depth),
+                    *child = pz_partial_at(&search->nodes, depth + 1);
   uint32_t task = pz_idle_undecided(&search->idle, node);
   if (search->stopped || !could_improve(search, completion_bound(search, node))) return;
   if (task == PZ_NONE) {
     /* if nothing is postponed, one child also runs all remaining tasks one after another */
-    if (pz_bits_empty(&node->postponed)) {
+    if (pz_bits_count(&node->postponed) == 0) {
       struct pz_bits rest = pz_bits_minus(&tree->all, &node->started);
       pz_partial_copy(child, node);
       pz_partial_alone(tree, child, &rest);
@@ -371,7 +339,8 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
     expand_node(search, depth);
     return;
   }
-  count_step(search);
+  tree->context->steps++;
+  if (tree->context->steps >= search->last_step) search->stopped = true;
   uint64_t postponed_twins = 0;
   for (int w = 0; w < tree->words; w++)
     postponed_twins |= tree->interchangeable[task].words[w] & node->postponed.words[w];
@@ -391,7 +360,7 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
 /* Branches on an idle point, unless another one dominates it. */
 static void branch_from_idle(struct best_first *search, uint32_t depth) {
   static const struct pz_bits none;
-  struct pz_partial *node = node_at(search, depth);
+  struct pz_partial *node = pz_partial_at(&search->nodes, depth);
   if (pz_idle_dominated(search->call, &search->idle, node)) return;
   search->regret_s = node->now - node->serial;
   search->fresh = true;
@@ -410,7 +379,8 @@ static void branch_from_idle(struct best_first *search, uint32_t depth) {
 static void open_state(struct best_first *search, const struct state *state) {
   static const struct pz_bits none;
   struct pz_branching *tree = &search->tree;
-  struct pz_partial *waiting = node_at(search, 0), *node = node_at(search, 1);
+  struct pz_partial *waiting = pz_partial_at(&search->nodes, 0),
+                    *node = pz_partial_at(&search->nodes, 1);
   search->opened = state;
   search->regret_s = state->regret_s;
   expand_state(search, state, waiting);
@@ -440,8 +410,8 @@ static void open_state(struct best_first *search, const struct state *state) {
 /* Opens the best state for each number of started tasks.  Returns whether there was any state. */
 static bool dive(struct best_first *search) {
   bool any = false;
-  for (uint32_t n_started = 0; n_started < search->tree.problem->n && !search->stopped;
-       n_started++) {
+  uint32_t n = search->tree.problem->n;
+  for (uint32_t n_started = 0; n_started < n && !search->stopped; n_started++) {
     struct state *state = remove_best(search, n_started, BUCKETS - 1);
     if (!state) continue;
     open_state(search, state);
@@ -472,9 +442,9 @@ static void open_least_bounds(struct best_first *search, int64_t until) {
  * lower bound. */
 static void search_states(struct best_first *search) {
   struct pz_context *context = search->tree.context;
-  struct pz_partial *root = node_at(search, 0);
+  struct pz_partial *root = pz_partial_at(&search->nodes, 0);
   search->fresh = true;
-  pz_partial_begin(&search->tree, deferred_tasks(search), root);
+  pz_partial_begin(&search->tree, search->is_deferred, root);
   if (pz_partial_complete(&search->tree, root))
     finish_schedule(search, root);
   else if (search->idle.frequent)
@@ -496,6 +466,7 @@ static void search_states(struct best_first *search) {
   pz_update_bound(context, pz_fmin(proved, context->incumbent_s), PZ_T_best_first);
 }
 
+/* Searches for at most this number of steps.  `deferred` is NULL if no task is deferred. */
 void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_best_first];
   uint32_t n = context->problem->n;
@@ -504,14 +475,24 @@ void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_d
   struct pz_call scratch = pz_scratch(context->call);
   struct best_first search = {
       .call = &scratch, .last_step = context->steps + steps, .deferred = deferred};
+  if (deferred) search.is_deferred = deferred->is_deferred;
   search.nodes = pz_partials_new(&scratch, n, 2 * (size_t)n + 7);
-  search.after_wait = node_at(&search, 2 * n + 4);
-  search.replay = node_at(&search, 2 * n + 5);
-  search.next = node_at(&search, 2 * n + 6);
+  search.after_wait = pz_partial_at(&search.nodes, 2 * n + 4);
+  search.replay = pz_partial_at(&search.nodes, 2 * n + 5);
+  search.before = pz_partial_at(&search.nodes, 2 * n + 6);
   pz_branching_init(&scratch, &search.tree, context);
-  open_list_init(&search, steps);
+  /* the open list */
+  search.low_s = context->lower_bound_s;
+  search.high_s = context->incumbent_s;
+  search.n_lists = 64;
+  while (search.n_lists < MAX_LISTS && search.n_lists < steps / 8) search.n_lists *= 2;
+  search.candidate = pz_alloc(&scratch, 1, state_bytes(n));
+  search.lists = pz_alloc(&scratch, search.n_lists, sizeof *search.lists);
+  search.buckets = pz_alloc(&scratch, (size_t)(n + 1) * BUCKETS, sizeof *search.buckets);
+  search.lowest = pz_alloc(&scratch, n + 1, sizeof *search.lowest);
+  for (uint32_t i = 0; i <= n; i++) search.lowest[i] = BUCKETS;
   pz_idle_init(&scratch, &search.idle, &search.tree);
-  pz_automorphisms(&search.tree, deferred_tasks(&search));
+  pz_automorphisms(&search.tree, search.is_deferred);
   search_states(&search);
   count->calls++;
   count->steps += context->steps - steps_before;

@@ -10,8 +10,8 @@ static const double LEAST_ENERGY = 0.5;
 
 /* ---- orders and measures --------------------------------------------------------------------- */
 
-/* Sorts tasks by descending tail, with or without their own duration.  Ties stay in topological
- * order. */
+/* Writes all tasks to `list` by descending tail, plus their own least duration if with_own_duration
+ * is true.  Ties stay in topological order. */
 static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool with_own_duration) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   for (uint32_t i = 0; i < tree->problem->n; i++) {
@@ -24,17 +24,6 @@ static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool w
     }
     list[at] = i;
   }
-}
-
-/* Returns whether some mode that uses the resource leaves capacity of a resource free. */
-static bool resource_matters(const struct pz_problem *problem, int resource) {
-  for (uint32_t i = 0; i < problem->n; i++)
-    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
-      const int32_t *use = problem->tasks[i].modes[m].use;
-      for (int r = 0; use[resource] && r < PZ_RESOURCES; r++)
-        if (use[r] < problem->capacity[r]) return true;
-    }
-  return false;
 }
 
 /* Adds a surrogate resource as a measure of energy. */
@@ -54,8 +43,16 @@ static void add_mix(struct pz_branching *tree, int mix) {
  * dual values.  The number of measures is rounded up to a multiple of four. */
 static void add_measures(struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
-  bool matters[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) matters[r] = resource_matters(tree->problem, r);
+  /* a resource matters if some mode that uses it leaves capacity of a resource free */
+  bool matters[PZ_RESOURCES] = {false};
+  for (uint32_t i = 0; i < tree->problem->n; i++)
+    for (uint32_t m = 0; m < tree->problem->tasks[i].n_modes; m++) {
+      const int32_t *use = tree->problem->tasks[i].modes[m].use;
+      bool leaves_capacity = false;
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        leaves_capacity = leaves_capacity || use[r] < tree->problem->capacity[r];
+      for (int r = 0; r < PZ_RESOURCES; r++) matters[r] = matters[r] || (use[r] && leaves_capacity);
+    }
   for (int k = 0; k < PZ_MIXES; k++) {
     double sum = 0;
     bool all_matter = true;
@@ -74,24 +71,21 @@ static void add_measures(struct pz_branching *tree) {
   tree->n_measures = (tree->n_measures + 3) / 4 * 4;
 }
 
-/* Returns whether the task uses more than half of the resource in every mode. */
-static bool uses_most(const struct pz_context *context, uint32_t i, int resource) {
-  const struct pz_task *task = &context->problem->tasks[i];
-  int32_t half = context->problem->capacity[resource] / 2;
-  for (uint32_t m = 0; m < task->n_modes; m++)
-    if (!context->eliminated[context->first_mode[i] + m] && task->modes[m].use[resource] <= half)
-      return false;
-  return true;
-}
-
 /* Finds the largest set of tasks that each use most of one resource, so that no two run concurrently.
  * Sets that are so large that energy bounds are as good are not considered. */
 static void find_disjunctive(struct pz_branching *tree) {
+  const struct pz_context *context = tree->context;
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
     for (uint32_t k = 0; k < tree->problem->n && n <= PZ_LARGEST_DISJUNCTIVE; k++) {
-      if (!uses_most(tree->context, tree->by_tail[k], r)) continue;
-      if (n < PZ_LARGEST_DISJUNCTIVE) list[n] = tree->by_tail[k];
+      uint32_t i = tree->by_tail[k];
+      const struct pz_task *task = &tree->problem->tasks[i];
+      bool uses_most = true; /* more than half of the resource in every mode */
+      for (uint32_t m = 0; m < task->n_modes; m++)
+        if (!context->eliminated[context->first_mode[i] + m])
+          uses_most = uses_most && task->modes[m].use[r] > tree->problem->capacity[r] / 2;
+      if (!uses_most) continue;
+      if (n < PZ_LARGEST_DISJUNCTIVE) list[n] = i;
       n++;
     }
     if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= tree->n_disjunctive) continue;
@@ -102,7 +96,7 @@ static void find_disjunctive(struct pz_branching *tree) {
 
 /* ---- symmetries ------------------------------------------------------------------------------ */
 
-/* Returns whether two tasks have the same modes, of which the same are eliminated. */
+/* Returns whether two tasks have the same modes, and the same of them are eliminated. */
 static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) {
   const struct pz_context *context = tree->context;
   const struct pz_task *task = &tree->problem->tasks[a];
@@ -203,6 +197,7 @@ void pz_automorphisms(struct pz_branching *tree, const bool *deferred) {
 
 /* ---- all data -------------------------------------------------------------------------------- */
 
+/* Derives the constant data of the tree search from the context. */
 void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
                        struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
@@ -230,8 +225,8 @@ void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
   }
   pz_bits_order(problem, tree->predecessors, tree->successors);
   if (context->techniques->interchangeable_tasks) {
-    /* Finds tasks with the same modes and the same successors.  If both are ready, one of them
-     * comes first: a schedule that starts the other one first is as good with the two exchanged. */
+    /* Of two ready tasks with the same modes and successors, the one of lower rank starts first: a
+     * schedule that starts the other one first is as good with the two exchanged. */
     for (uint32_t a = 0; a < tree->problem->n; a++)
       for (uint32_t b = 0; b < tree->problem->n; b++) {
         if (tree->rank[a] >= tree->rank[b]) continue;

@@ -1,7 +1,7 @@
 /* Chooses the deferred tasks and inserts them into schedules (deferred.h).
  *
- * pz_deferred_search() chooses tasks to defer and repeats the search, each time without those that did not fit
- * (readmit_failed), until all that are left fit or none is left.  pz_deferred_insert() is called by the searches for every
+ * pz_deferred_search() chooses tasks to defer and repeats the search, each time without those that did not fit,
+ * until all that are left fit or none is left.  pz_deferred_insert() is called by the searches for every
  * complete schedule. */
 #include "schedule/tree/deferred.h"
 
@@ -16,52 +16,45 @@ static const double SHORT_FRACTION = 0.03, END_FRACTION = 0.9;
 
 /* ---- inserting into a schedule -------------------------------------------------------------- */
 
-/* Inserts a task in the mode that uses the least resource time (its duration times the sum of the
- * fractions of resources that it uses) among those that end within the makespan.  If none does, the
- * mode that ends first is used. */
-static void insert_task(struct pz_deferred *deferred, const struct pz_branching *tree, uint32_t i,
-                        double makespan) {
-  const struct pz_task *task = &tree->problem->tasks[i];
-  struct pz_slot best = {0, DBL_MAX, 0};
-  double ready = 0, least_used = DBL_MAX;
-  for (uint32_t k = 0; k < task->n_pred; k++) ready = fmax(ready, tree->slots[task->pred[k]].end);
-  for (uint32_t m = 0; m < task->n_modes; m++) {
-    const struct pz_mode *mode = &task->modes[m];
-    if (tree->context->eliminated[tree->context->first_mode[i] + m]) continue;
-    double start = pz_profile_earliest(&deferred->profile, ready, mode),
-           end = start + mode->duration;
-    double fractions = 0;
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (mode->use[r]) fractions += (double)mode->use[r] / (double)tree->problem->capacity[r];
-    double used = fractions * mode->duration;
-    bool fits = end <= makespan;
-    bool worse = fits ? used >= least_used : end >= best.end;
-    if (worse) continue;
-    if (fits) least_used = used;
-    best = (struct pz_slot){start, end, m};
-  }
-  tree->slots[i] = best;
-  pz_profile_occupy(&deferred->profile, best.start, &task->modes[best.mode]);
-}
-
-/* Inserts the deferred tasks into a complete schedule.  Returns the makespan with them. */
+/* Inserts the deferred tasks into a complete schedule.  Returns the makespan with them.  Each task gets
+ * the mode that uses the least resource time (its duration times the sum of the fractions of resources
+ * that it uses) among those that end within the makespan, or if none does, the mode that ends first. */
 double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
                           double makespan) {
-  const struct pz_slot *slots = tree->slots;
-  double end = makespan;
+  const struct pz_problem *problem = tree->problem;
+  struct pz_slot *slots = tree->slots;
+  double last_end = makespan;
   pz_profile_clear(&deferred->profile);
-  for (uint32_t i = 0; i < tree->problem->n; i++)
+  for (uint32_t i = 0; i < problem->n; i++)
     if (!deferred->is_deferred[i])
       pz_profile_occupy(&deferred->profile, slots[i].start,
-                        &tree->problem->tasks[i].modes[slots[i].mode]);
-  for (uint32_t i = 0; i < tree->problem->n; i++) {
+                        &problem->tasks[i].modes[slots[i].mode]);
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    double ready = 0, least_used = DBL_MAX;
     if (!deferred->is_deferred[i]) continue;
-    insert_task(deferred, tree, i, makespan);
-    end = fmax(end, slots[i].end);
+    slots[i] = (struct pz_slot){0, DBL_MAX, 0};
+    for (uint32_t k = 0; k < task->n_pred; k++) ready = fmax(ready, slots[task->pred[k]].end);
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      const struct pz_mode *mode = &task->modes[m];
+      if (tree->context->eliminated[tree->context->first_mode[i] + m]) continue;
+      double start = pz_profile_earliest(&deferred->profile, ready, mode), fractions = 0;
+      double end = start + mode->duration;
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        if (mode->use[r]) fractions += (double)mode->use[r] / (double)problem->capacity[r];
+      double used = fractions * mode->duration;
+      bool fits = end <= makespan;
+      bool worse = fits ? used >= least_used : end >= slots[i].end;
+      if (worse) continue;
+      if (fits) least_used = used;
+      slots[i] = (struct pz_slot){start, end, m};
+    }
+    pz_profile_occupy(&deferred->profile, slots[i].start, &task->modes[slots[i].mode]);
+    last_end = fmax(last_end, slots[i].end);
     if (slots[i].end > makespan) deferred->failed[i] = true;
   }
-  if (end > makespan) deferred->unfit_s = fmin(deferred->unfit_s, makespan);
-  return end;
+  if (last_end > makespan) deferred->unfit_s = fmin(deferred->unfit_s, makespan);
+  return last_end;
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -92,24 +85,9 @@ static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_co
   return n;
 }
 
-/* Stops deferring the tasks that did not fit, and their predecessors.  Returns the number of
- * tasks that are still deferred. */
-static uint32_t readmit_failed(struct pz_deferred *deferred, const struct pz_problem *problem) {
-  bool *is_deferred = deferred->is_deferred;
-  uint32_t n = 0;
-  for (uint32_t i = problem->n; i-- > 0;) {
-    const struct pz_task *task = &problem->tasks[i];
-    if (deferred->failed[i]) is_deferred[i] = false;
-    for (uint32_t k = 0; k < task->n_succ; k++)
-      if (!is_deferred[task->succ[k]]) is_deferred[i] = false;
-    n += is_deferred[i];
-  }
-  return n;
-}
-
-/* The other tasks are searched with the tails that they have without the deferred tasks.  Otherwise a
- * schedule of the others could be dominated by one into which the deferred tasks do not fit, and
- * neither would be found. */
+/* Searches with deferred tasks, and finally with all tasks if the gap is still open.  While tasks are
+ * deferred, the tails leave them out.  Otherwise a schedule of the other tasks could be dominated by
+ * one into which the deferred tasks do not fit, and neither would be found. */
 void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps) {
   const struct pz_problem *problem = context->problem;
   int64_t end = context->steps + steps;
@@ -124,7 +102,15 @@ void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t
     pz_bound_tails(context, deferred.is_deferred);
     search(context, end - context->steps, &deferred);
     pz_bound_tighten(context);
-    uint32_t n_left = readmit_failed(&deferred, problem);
+    /* stop deferring the tasks that did not fit, and their predecessors */
+    uint32_t n_left = 0;
+    for (uint32_t i = problem->n; i-- > 0;) {
+      bool still_deferred = deferred.is_deferred[i] && !deferred.failed[i];
+      for (uint32_t k = 0; k < problem->tasks[i].n_succ; k++)
+        still_deferred = still_deferred && deferred.is_deferred[problem->tasks[i].succ[k]];
+      deferred.is_deferred[i] = still_deferred;
+      n_left += still_deferred;
+    }
     if (n_left == n) break;
     n = n_left;
   }

@@ -2,7 +2,7 @@
  *
  * A node is a time with some tasks finished and some running.  It branches on the next task to start and its mode, or on
  * advancing to the next end.  The search prunes:
- * - nodes whose bound is not below the incumbent (is_promising);
+ * - nodes whose bound is not below the incumbent;
  * - nodes that are dominated by another one with the same tasks started, all of which end no later and use no more
  *   (is_dominated_or_stored);
  * - starts that were possible at the previous decision time (left shift), waits during which another task could have been
@@ -39,15 +39,6 @@ struct depth_first {
   struct pz_deferred *deferred; /* NULL if no task is deferred */
   bool stopped;                 /* at the effort limit */
 };
-
-/* Returns whether all lower bounds of a node are below the incumbent, the cheaper bounds first. */
-static bool is_promising(const struct depth_first *search, const struct pz_partial *node) {
-  const struct pz_branching *tree = &search->tree;
-  const struct pz_context *context = tree->context;
-  return pz_better(context, pz_partial_dual_bound(tree, node), context->incumbent_s) &&
-         pz_better(context, pz_partial_path_bound(tree, node), context->incumbent_s) &&
-         pz_better(context, pz_partial_energy_bound(tree, node), context->incumbent_s);
-}
 
 /* Returns whether a stored node dominates this one.  If not, stores this one, up to a limit.  Nodes
  * of the same wait are not compared, because one follows from the other. */
@@ -102,7 +93,10 @@ static void visit_node(struct depth_first *search, uint32_t depth) {
     pz_update_incumbent(context, tree->slots, makespan, PZ_T_depth_first);
     return;
   }
-  if (!is_promising(search, node)) return;
+  double incumbent_s = context->incumbent_s; /* the cheaper bounds are tried first */
+  if (!pz_better(context, pz_partial_dual_bound(tree, node), incumbent_s)) return;
+  if (!pz_better(context, pz_partial_path_bound(tree, node), incumbent_s)) return;
+  if (!pz_better(context, pz_partial_energy_bound(tree, node), incumbent_s)) return;
   bool just_advanced = node->last_rank == PZ_NONE;
   if (just_advanced && context->techniques->state_dominance && is_dominated_or_stored(search, node))
     return;
@@ -116,6 +110,7 @@ static void visit_node(struct depth_first *search, uint32_t depth) {
   visit_node(search, depth + 1);
 }
 
+/* Searches for at most this number of steps.  `deferred` is NULL if no task is deferred. */
 void pz_depth_first_search(struct pz_context *context, int64_t steps,
                            struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_depth_first];

@@ -20,7 +20,8 @@ struct past_idle_point {
 
 /* ---- regret ---------------------------------------------------------------------------------- */
 
-/* An idle point is dominated by one with no more tasks done and no more regret. */
+/* Returns whether an idle point is dominated: one that was visited before has no more tasks done and
+ * no more regret.  Otherwise stores it. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node) {
   struct pz_context *context = idle->tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_idle_points];
@@ -40,15 +41,6 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
-/* Returns whether the busy period saves no time over running its tasks alone. */
-bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
-                       double next_end) {
-  struct pz_context *context = idle->tree->context;
-  bool dominates = regret_s <= next_end - node->serial + 1e-12 * context->scale;
-  context->count[PZ_T_idle_points].prunes += dominates;
-  return dominates;
-}
-
 /* Returns the first ready task with successors that is not postponed, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
@@ -60,20 +52,8 @@ uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *
 
 /* ---- which modes may run in busy periods ----------------------------------------------------- */
 
-/* Returns a mode that uses of each resource the least amount that any mode of task i uses. */
-static struct pz_mode least_use(const struct pz_context *context, uint32_t i) {
-  const struct pz_task *task = &context->problem->tasks[i];
-  struct pz_mode least = {0};
-  memcpy(least.use, context->problem->capacity, sizeof least.use);
-  for (uint32_t m = 0; m < task->n_modes; m++) {
-    if (context->eliminated[context->first_mode[i] + m]) continue;
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (task->modes[m].use[r] < least.use[r]) least.use[r] = task->modes[m].use[r];
-  }
-  return least;
-}
-
-/* Returns whether no other task of positive duration fits beside task i in this mode. */
+/* Returns whether no other task of positive duration fits beside task i in this mode.  least[k] has
+ * the least use of each resource by task k. */
 static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_mode *least,
                                uint32_t i, const struct pz_mode *mode) {
   int32_t residual[PZ_RESOURCES];
@@ -98,7 +78,13 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
   *idle = (struct pz_idle){.tree = tree};
   idle->joins = pz_alloc(call, context->n_modes, sizeof *idle->joins);
   pz_vec_init(&idle->past, call->arena, sizeof(struct past_idle_point));
-  for (uint32_t i = 0; i < problem->n; i++) least[i] = least_use(context, i);
+  for (uint32_t i = 0; i < problem->n; i++) { /* the least use of each resource by a task's modes */
+    memcpy(least[i].use, problem->capacity, sizeof least[i].use);
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
+      for (int r = 0; r < PZ_RESOURCES && !context->eliminated[context->first_mode[i] + m]; r++)
+        if (problem->tasks[i].modes[m].use[r] < least[i].use[r])
+          least[i].use[r] = problem->tasks[i].modes[m].use[r];
+  }
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
     double shortest_joining = DBL_MAX;
@@ -134,27 +120,8 @@ struct busy_period {
   double remaining_dual; /* dual value of the other tasks */
 };
 
-/* Returns the earliest end of a task in the busy period, in a mode that leaves capacity free. */
-static double earliest_busy_end(const struct pz_idle *idle, const struct pz_partial *node,
-                                const struct busy_period *period, uint32_t i) {
-  const struct pz_context *context = idle->tree->context;
-  const struct pz_task *task = &context->problem->tasks[i];
-  double ready = node->now, end = DBL_MAX;
-  for (uint32_t k = 0; k < task->n_pred; k++)
-    if (!pz_bits_has(&node->finished, task->pred[k]))
-      ready = pz_fmax(ready, period->end[task->pred[k]]);
-  if (context->least_s[i] <= 0) return ready; /* a milestone */
-  if (ready >= context->incumbent_s) return DBL_MAX;
-  for (uint32_t m = 0; m < task->n_modes; m++) {
-    if (!idle->joins[context->first_mode[i] + m]) continue;
-    double start = pz_fmax(ready, pz_residual_earliest(&period->residual, &task->modes[m]));
-    end = pz_fmin(end, start + task->modes[m].duration);
-  }
-  return end;
-}
-
-/* Sets the earliest ends of all tasks that are not started, and lists those that end after all
- * running ones. */
+/* Sets the earliest ends, in modes that leave capacity free, of all tasks that are not started, and
+ * lists those that end after all running ones. */
 static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *node,
                            struct busy_period *period) {
   const struct pz_branching *tree = idle->tree;
@@ -167,7 +134,18 @@ static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *
   for (uint32_t i = 0; i < node->n_running; i++)
     period->end[node->running[i].task] = node->running[i].end;
   PZ_EACH_BIT(i, tree->words, tree->all.words[w] & ~node->started.words[w]) {
-    double end = earliest_busy_end(idle, node, period, i);
+    const struct pz_task *task = &tree->problem->tasks[i];
+    double ready = node->now, end = DBL_MAX;
+    for (uint32_t k = 0; k < task->n_pred; k++)
+      if (!pz_bits_has(&node->finished, task->pred[k]))
+        ready = pz_fmax(ready, period->end[task->pred[k]]);
+    bool is_milestone = context->least_s[i] <= 0;
+    for (uint32_t m = 0; m < task->n_modes && !is_milestone && ready < context->incumbent_s; m++) {
+      if (!idle->joins[context->first_mode[i] + m]) continue;
+      double start = pz_fmax(ready, pz_residual_earliest(&period->residual, &task->modes[m]));
+      end = pz_fmin(end, start + task->modes[m].duration);
+    }
+    if (is_milestone) end = ready;
     uint32_t *list = period->list;
     period->end[i] = end;
     if (end <= last_running_end) {
@@ -182,10 +160,10 @@ static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *
   }
 }
 
-/* A busy period ends when all tasks that were started in it have ended.  For every possible end,
- * the tasks that can be done by then count as done, and the others take at least their dual
- * values after it.  A busy period must also save time over running its tasks alone; otherwise it
- * can be left out. */
+/* Returns a lower bound on the completions of a node in a busy period, which ends when all tasks that
+ * were started in it have ended.  For every possible end, tasks that can be done by then count as
+ * done, and the others take at least their dual values after it.  Busy periods that save no time
+ * over running their tasks alone are left out. */
 double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,
                             double regret_s) {
   const struct pz_context *context = idle->tree->context;

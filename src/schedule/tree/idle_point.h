@@ -39,11 +39,6 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
  * stored. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node);
 
-/* Returns whether the last idle point, which has this regret, dominates the busy period since:
- * all tasks that have started would be done at the next end if each had run alone. */
-bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
-                       double next_end);
-
 /* Returns the first ready task for which it is undecided whether it runs alone now, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node);
 

@@ -8,7 +8,8 @@
 
 /* ---- dominance ------------------------------------------------------------------------------- */
 
-/* A running task of `by` must run in `a` too, end no earlier there, and use no less. */
+/* Returns whether `by` dominates `a`: every running task of `by` runs in `a` too, ends no earlier
+ * there, and uses no less. */
 bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by) {
   if (by->next_start > a->next_start + 1e-12 * tree->context->scale) return false;
@@ -58,32 +59,28 @@ static void finish_task(const struct pz_branching *tree, struct pz_partial *node
   }
 }
 
-/* Starts and finishes the task if it has a mode of zero duration that fits now.  Returns false if it
- * has none. */
-static bool start_milestone(struct pz_branching *tree, struct pz_partial *node, uint32_t i) {
-  const struct pz_context *context = tree->context;
-  const struct pz_task *task = &tree->problem->tasks[i];
-  for (uint32_t m = 0; m < task->n_modes; m++) {
-    const struct pz_mode *mode = &task->modes[m];
-    bool eliminated = context->eliminated[context->first_mode[i] + m];
-    if (eliminated || mode->duration > 0 || !pz_mode_fits(node->residual, mode)) continue;
-    pz_bits_set(&node->started, i);
-    pz_bits_clear(&node->ready, i);
-    finish_task(tree, node, i);
-    node->serial += context->least_s[i];
-    node->remaining_dual -= context->duals.least[i];
-    tree->slots[i] = (struct pz_slot){node->now, node->now, m};
-    return true;
-  }
-  return false;
-}
-
-/* Starts all milestones that fit.  It is never better to start one later. */
+/* Starts and finishes all milestones (tasks with a mode of zero duration) that fit now, because it
+ * is never better to start one later. */
 static void finish_milestones(struct pz_branching *tree, struct pz_partial *node) {
+  const struct pz_context *context = tree->context;
   for (bool again = true; again;) {
     again = false;
     PZ_EACH_BIT(i, tree->words, node->ready.words[w] & tree->milestones.words[w]) {
-      if (is_eligible(tree, node, i) && start_milestone(tree, node, i)) again = true;
+      const struct pz_task *task = &tree->problem->tasks[i];
+      uint32_t m = 0; /* becomes the first mode of zero duration that fits now */
+      for (; m < task->n_modes; m++) {
+        bool fits = pz_mode_fits(node->residual, &task->modes[m]);
+        bool eliminated = context->eliminated[context->first_mode[i] + m];
+        if (fits && !eliminated && task->modes[m].duration <= 0) break;
+      }
+      if (m == task->n_modes || !is_eligible(tree, node, i)) continue;
+      pz_bits_set(&node->started, i);
+      pz_bits_clear(&node->ready, i);
+      finish_task(tree, node, i);
+      node->serial += context->least_s[i];
+      node->remaining_dual -= context->duals.least[i];
+      tree->slots[i] = (struct pz_slot){node->now, node->now, m};
+      again = true;
     }
   }
 }
@@ -151,39 +148,33 @@ struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct 
   return start;
 }
 
-/* Advances to the next task that may start.  Returns whether there is one. */
-static bool next_task(const struct pz_branching *tree, const struct pz_partial *node,
-                      struct pz_start *start) {
-  struct pz_technique_count *count = &tree->context->count[PZ_T_interchangeable_tasks];
-  for (int w = 0; w < tree->words; w++)
-    while (start->untried_ranks.words[w]) {
-      start->task = tree->by_path[64 * w + __builtin_ctzll(start->untried_ranks.words[w])];
-      start->untried_ranks.words[w] &= start->untried_ranks.words[w] - 1;
-      count->calls++;
-      if (!is_eligible(tree, node, start->task)) {
-        count->prunes++;
-        continue;
-      }
-      start->next_mode = 0;
-      start->n_modes = tree->problem->tasks[start->task].n_modes;
-      return true;
-    }
-  return false;
-}
-
+/* Sets *start to the next task and mode that may start now.  Returns false if there is none. */
 bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
                      struct pz_start *start) {
-  do {
+  struct pz_technique_count *count = &tree->context->count[PZ_T_interchangeable_tasks];
+  for (;;) {
     while (start->next_mode < start->n_modes) {
       start->mode = start->next_mode++;
       if (may_start(tree, node, start->task, start->mode)) return true;
     }
-  } while (next_task(tree, node, start));
-  return false;
+    /* the next task in the order of branching */
+    int w = 0;
+    while (w < tree->words && !start->untried_ranks.words[w]) w++;
+    if (w == tree->words) return false;
+    start->task = tree->by_path[64 * w + __builtin_ctzll(start->untried_ranks.words[w])];
+    start->untried_ranks.words[w] &= start->untried_ranks.words[w] - 1;
+    bool eligible = is_eligible(tree, node, start->task);
+    count->calls++;
+    count->prunes += !eligible;
+    if (!eligible) continue;
+    start->next_mode = 0;
+    start->n_modes = tree->problem->tasks[start->task].n_modes;
+  }
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
+/* Sets `to`, which may be `from`, to the partial schedule in which this task starts now. */
 void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -201,6 +192,7 @@ void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, 
   tree->slots[task] = (struct pz_slot){from->now, end, mode};
 }
 
+/* Returns the index of the fastest mode of a task that is not eliminated. */
 uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *modes = tree->problem->tasks[task].modes;
@@ -230,6 +222,8 @@ void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
   finish_milestones(tree, node);
 }
 
+/* Sets `to` to the partial schedule at the next end of a running task, and finishes tasks that end
+ * then. */
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -262,6 +256,7 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
 
 /* ---- from beginning to end ------------------------------------------------------------------- */
 
+/* Sets *out to the partial schedule at time 0.  Deferred tasks count as finished. */
 void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz_partial *out) {
   const struct pz_duals *duals = &tree->context->duals;
   *out = (struct pz_partial){.last_rank = PZ_NONE, .remaining_dual = duals->sum};
@@ -276,21 +271,25 @@ void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz
   finish_milestones(tree, out);
 }
 
+/* Returns an array of partial schedules, each with memory for all tasks in running[]. */
 struct pz_partials pz_partials_new(struct pz_call *call, uint32_t n_tasks, size_t n_partials) {
   size_t bytes = sizeof(struct pz_partial) + n_tasks * sizeof(struct pz_running);
   size_t aligned_bytes = (bytes + 15) / 16 * 16;
   return (struct pz_partials){pz_alloc(call, n_partials, aligned_bytes), aligned_bytes};
 }
 
+/* Copies a partial schedule without the unused part of running[]. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
   if (to == from) return;
   memcpy(to, from, sizeof *from + from->n_running * sizeof *from->running);
 }
 
+/* Returns whether all tasks are started. */
 bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node) {
   return pz_branching_within(tree, &tree->all, &node->started);
 }
 
+/* Returns the last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node) {
   double end = node->now;
   for (uint32_t i = 0; i < node->n_running; i++) end = pz_fmax(end, node->running[i].end);

@@ -41,6 +41,7 @@ struct pz_partials {
 };
 struct pz_partials pz_partials_new(struct pz_call *call, uint32_t n_tasks, size_t n_partials);
 
+/* Returns the k-th partial schedule of the array. */
 static inline struct pz_partial *pz_partial_at(const struct pz_partials *partials, uint32_t k) {
   return (struct pz_partial *)(void *)(partials->nodes + k * partials->node_bytes);
 }
@@ -70,7 +71,7 @@ bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *n
  * a milestone uses a resource. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node);
 
-/* Starts a task now in a mode. */
+/* Sets `to`, which may be `from`, to the partial schedule in which a task starts now in a mode. */
 void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to);
 

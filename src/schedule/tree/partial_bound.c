@@ -24,7 +24,8 @@ void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *
   }
 }
 
-/* Counts a bound and whether it prunes, and returns it. */
+/* Returns the bound, after counting in the statistics of the technique that it was computed and
+ * whether it prunes. */
 static double count_bound(const struct pz_branching *tree, enum pz_technique technique,
                           double bound) {
   struct pz_technique_count *count = &tree->context->count[technique];
@@ -33,8 +34,8 @@ static double count_bound(const struct pz_branching *tree, enum pz_technique tec
   return bound;
 }
 
-/* Of the tasks that are not started, only ready ones need to be visited, because the tail of a task
- * includes its successors. */
+/* Returns the longest path from now to the end.  Of the tasks that are not started, only ready ones
+ * are visited, because the tail of a task includes its successors. */
 double pz_partial_path_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   double longest = 0, bound = node->now;
@@ -127,8 +128,8 @@ double pz_partial_residual_bound(const struct pz_branching *tree, const struct p
   return pz_fmax(bound, count_bound(tree, PZ_T_disjunctive_bound, disjunctive));
 }
 
-/* The bound is the maximum over tails of the tail plus the energy of all tasks with at least that
- * tail.  Running tasks count with the energy of the time that is left. */
+/* Returns the maximum over tails of the tail plus the energy of all tasks with at least that tail.
+ * Running tasks count with the energy of the time that is left. */
 double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, left[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
@@ -155,8 +156,8 @@ double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_
   return count_bound(tree, PZ_T_node_energy_bound, node->now + bound);
 }
 
-/* Returns the time of the node plus the dual value of the tasks that are left, which no
- * completion takes less time for (colgen/column_generation.c). */
+/* Returns the time of the node plus the dual value of the remaining tasks, which is a lower bound on
+ * their time (colgen/column_generation.c). */
 double pz_partial_dual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   if (!context->techniques->node_dual_bound || context->duals.sum <= 0) return node->now;
