@@ -1,8 +1,8 @@
 /* Imports at a microbatch size or sequence length other than the exported one.
  *
  * Every dimension is a product of factors, some of which are the batch or the sequence size.  The
- * factors of inputs are known (factor_inputs), and those of constants are guessed from their sizes
- * (factor_initializers).  Those of results follow from node to node (factor_result), also through
+ * factors of inputs are known, and those of constants are guessed from their sizes
+ * (factor_sources).  Those of results follow from node to node (factor_result), also through
  * reshapes, which divide and merge dimensions (factor_reshape).  Finally, every batch and sequence
  * factor gets its new size (apply_new_sizes).  A changed factor that cannot be followed is an
  * error. */
@@ -11,8 +11,6 @@
 
 #include "core/num.h"
 #include "onnx/passes.h"
-
-/* ---- the exported sizes --------------------------------------------------------------------- */
 
 /* Returns the batch axis of an input, which is the first one unless the user states another, or -1
  * if the input has none. */
@@ -24,7 +22,7 @@ static int batch_axis(const struct pz_workload_options *options,
       strncmp(options->batch_dim, value->name, n) == 0 && options->batch_dim[n] == ':';
   if (names_input) {
     const char *digit = options->batch_dim + n + 1;
-    bool valid = digit[0] >= '0' && digit[0] <= '7' && !digit[1];
+    bool valid = digit[0] >= '0' && digit[0] < '0' + PZ_ONNX_MOST_RANK && !digit[1];
     return valid ? digit[0] - '0' : -1;
   }
   for (int i = 0; i < value->rank; i++)
@@ -33,6 +31,7 @@ static int batch_axis(const struct pz_workload_options *options,
   return -1;
 }
 
+/* The first input with a batch axis and the first one of token ids determine the sizes. */
 struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct pz_onnx_graph *graph,
                                             const struct pz_workload_options *options) {
   struct pz_onnx_sizes sizes = {0};
@@ -62,23 +61,18 @@ struct rescaling {
   struct pz_onnx_sizes exported, wanted;
 };
 
-/* Returns a dimension with one factor that is neither the batch nor the sequence. */
-static struct pz_onnx_factored_dim plain_dim(int64_t size) {
-  return (struct pz_onnx_factored_dim){1, {{size, PZ_AXIS_NONE}}};
-}
-
-/* Returns whether a factor of a dimension is this axis. */
+/* Returns whether a factor of a dimension is this axis, the batch or the sequence. */
 static bool dim_has_axis(const struct pz_onnx_factored_dim *dim, enum pz_onnx_axis axis) {
   for (int i = 0; i < dim->n; i++)
     if (dim->factor[i].axis == axis) return true;
   return false;
 }
 
-/* Guesses from the size of dimension i of a constant or computed mask whether it is the batch or
- * the sequence. */
+/* Returns dimension i of a constant or of a computed mask as one factor, which is the batch or the
+ * sequence if it has the size of one. */
 static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, int64_t size,
                                              int i) {
-  struct pz_onnx_factored_dim dim = plain_dim(size);
+  struct pz_onnx_factored_dim dim = {1, {{size, PZ_AXIS_NONE}}};
   if (size > 1 && size == rescaling->exported.seq) dim.factor[0].axis = PZ_AXIS_SEQ;
   if (i == 0 && size > 1 && size == rescaling->exported.batch) dim.factor[0].axis = PZ_AXIS_BATCH;
   return dim;
@@ -88,14 +82,16 @@ static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, 
 static void init_factors(struct pz_call *call, struct pz_onnx_value *value) {
   size_t rank = value->rank > 0 ? (size_t)value->rank : 0;
   value->factored_dim = pz_alloc(call, rank, sizeof *value->factored_dim);
-  for (size_t i = 0; i < rank; i++) value->factored_dim[i] = plain_dim(value->dim[i]);
+  for (size_t i = 0; i < rank; i++)
+    value->factored_dim[i] = (struct pz_onnx_factored_dim){1, {{value->dim[i], PZ_AXIS_NONE}}};
 }
 
-/* Marks the batch and sequence dimensions of the inputs. */
-static void factor_inputs(struct pz_call *call, const struct rescaling *rescaling) {
-  for (uint32_t i = 0; i < rescaling->graph->inputs.n; i++) {
-    struct pz_onnx_value *value =
-        pz_onnx_value(rescaling->graph, *pz_vec_at(&rescaling->graph->inputs, uint32_t, i));
+/* Sets the factors of all values that no node computes.  Dimensions of inputs are the batch or the
+ * sequence by their position and size.  Parameters do not depend on these, but constants may. */
+static void factor_sources(struct pz_call *call, const struct rescaling *rescaling) {
+  struct pz_onnx_graph *graph = rescaling->graph;
+  for (uint32_t i = 0; i < graph->inputs.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, i));
     if (value->initializer || value->rank < 1) continue;
     init_factors(call, value);
     int axis = batch_axis(rescaling->options, value);
@@ -109,17 +105,12 @@ static void factor_inputs(struct pz_call *call, const struct rescaling *rescalin
         value->factored_dim[d].factor[0].axis = PZ_AXIS_SEQ;
     }
   }
-}
-
-/* Sets the factors of values that no node computes.  Parameters do not depend on batch and
- * sequence; constants may. */
-static void factor_initializers(struct pz_call *call, const struct rescaling *rescaling) {
-  for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
-    struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
+  for (uint32_t i = 0; i < graph->values.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(graph, i);
     if (value->factored_dim || value->producer != PZ_NONE) continue;
     init_factors(call, value);
-    if (pz_onnx_is_float(value->type) && !value->constant_table) continue;
-    for (int d = 0; d < value->rank; d++)
+    bool is_parameter = pz_onnx_is_float(value->type) && !value->constant_table;
+    for (int d = 0; d < value->rank && !is_parameter; d++)
       value->factored_dim[d] = guess_dim(rescaling, value->dim[d], d);
   }
 }
@@ -200,7 +191,8 @@ static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_val
   for (int j = 0; j < output->rank; j++) {
     int64_t next_size = j + 1 < output->rank ? output->dim[j + 1] : 0;
     if (!fill_dimension(&list, output->dim[j], next_size, &output->factored_dim[j])) return false;
-    if (!output->factored_dim[j].n) output->factored_dim[j] = plain_dim(output->dim[j]);
+    if (!output->factored_dim[j].n)
+      output->factored_dim[j] = (struct pz_onnx_factored_dim){1, {{output->dim[j], PZ_AXIS_NONE}}};
   }
   for (; list.next < list.n && output->rank > 0; list.next++) {
     if (list.item[list.next].size != 1) return false;
@@ -212,6 +204,7 @@ static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_val
 
 /* ---- factors of results --------------------------------------------------------------------- */
 
+/* Returns whether a dimension of a value has a factor that is this axis. */
 static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis axis) {
   for (int i = 0; input->factored_dim && i < input->rank; i++)
     if (dim_has_axis(&input->factored_dim[i], axis)) return true;
@@ -253,9 +246,8 @@ static void check_axes_kept(struct pz_call *call, const struct rescaling *rescal
   const bool changes[] = {rescaling->wanted.batch != rescaling->exported.batch,
                           rescaling->wanted.seq != rescaling->exported.seq};
   for (int i = 0; i < 2; i++) {
-    if (!changes[i] || output->ints || may_drop_axis(node, axes[i]) ||
-        value_has_axis(output, axes[i]))
-      continue;
+    if (!changes[i] || output->ints) continue;
+    if (may_drop_axis(node, axes[i]) || value_has_axis(output, axes[i])) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *input = pz_onnx_input(node, k);
       if (input && !input->ints && value_has_axis(input, axes[i]))
@@ -286,16 +278,14 @@ static void factor_result(struct pz_call *call, const struct rescaling *rescalin
     for (uint32_t k = 0; k < node->n_in; k++) {
       input = pz_onnx_input(node, k);
       int from = pz_onnx_source_dim(node, output, k, i);
-      if (!input || !input->factored_dim || from < 0 || input->dim[from] != output->dim[i])
-        continue;
+      if (!input || !input->factored_dim || from < 0) continue;
+      if (input->dim[from] != output->dim[i]) continue; /* it is broadcast */
       const struct pz_onnx_factored_dim *dim = &output->factored_dim[i];
       if (!dim_has_axis(dim, PZ_AXIS_BATCH) && !dim_has_axis(dim, PZ_AXIS_SEQ))
         output->factored_dim[i] = input->factored_dim[from];
     }
   }
 }
-
-/* ---- rescaling ------------------------------------------------------------------------------ */
 
 /* Replaces the batch and sequence factors of all dimensions by the new sizes. */
 static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescaling) {
@@ -318,6 +308,7 @@ static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescal
   }
 }
 
+/* Follows batch and sequence through the graph, unless both keep the exported sizes. */
 void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *graph,
                      const struct pz_workload_options *options,
                      const struct pz_onnx_sizes *exported) {
@@ -334,8 +325,7 @@ void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *graph,
   if (options->seq) rescaling.wanted.seq = options->seq;
   if (exported->batch) rescaling.wanted.batch = options->mbs;
   if (rescaling.wanted.batch == exported->batch && rescaling.wanted.seq == exported->seq) return;
-  factor_inputs(call, &rescaling);
-  factor_initializers(call, &rescaling);
+  factor_sources(call, &rescaling);
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t j = 0; j < node->n_out; j++) {

@@ -3,8 +3,8 @@
  *
  * Operators are compared by a hash of their type, attributes, shapes and roles, never of names.  A
  * block is the shortest period of this sequence that repeats at least twice with the same wiring,
- * in the run that covers the most operators (find_run).  The operators on both sides of a run are
- * searched again (divide_range), so that an encoder and a decoder, or the stages of a
+ * in the run that covers the most operators.  The operators on both sides of a run are searched
+ * again (divide_range), so that an encoder and a decoder, or the stages of a
  * convolutional network, are each found.  Alternatively, the user states layers by the names of
  * their nodes (divide_by_names).  Finally, the segments get names, inputs and outputs
  * (finish_segments). */
@@ -37,31 +37,11 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n) {
   return hash;
 }
 
-/* Returns a hash with a number mixed into it. */
+/* Returns a hash with a number mixed into it, by a multiplication with 2^64 / golden ratio. */
 static uint64_t mix_int(uint64_t hash, int64_t number) {
   hash ^= (uint64_t)number;
   hash *= UINT64_C(0x9E3779B97F4A7C15);
   return hash ^ (hash >> 29);
-}
-
-/* Returns a hash with the attributes of a node mixed into it.  Their own hashes are added, because
- * their order does not matter. */
-static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < node->n_attrs; i++) {
-    const Onnx__AttributeProto *attribute = node->attrs[i];
-    uint64_t attribute_hash = mix_bytes(1, attribute->name ? attribute->name : "",
-                                        attribute->name ? strlen(attribute->name) : 0);
-    if (attribute->has_i) attribute_hash = mix_int(attribute_hash, attribute->i);
-    if (attribute->has_f)
-      attribute_hash = mix_bytes(attribute_hash, &attribute->f, sizeof attribute->f);
-    if (attribute->has_s)
-      attribute_hash = mix_bytes(attribute_hash, attribute->s.data, attribute->s.len);
-    for (size_t k = 0; k < attribute->n_ints; k++)
-      attribute_hash = mix_int(attribute_hash, attribute->ints[k]);
-    sum += attribute_hash;
-  }
-  return mix_int(hash, (int64_t)sum);
 }
 
 /* Returns a hash with the role, shape and first known integers of a value mixed into it. */
@@ -73,16 +53,28 @@ static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
   return hash;
 }
 
-/* Returns a hash that is equal for operators of the same kind.  Among operators that share a
- * weight, the first one owns it, so its hash differs. */
+/* Returns a hash that is equal for operators of the same kind: type, attributes, and roles and
+ * shapes of inputs and results.  Among operators that share a weight, the first one owns it, so its
+ * hash differs. */
 static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t place) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, place);
   uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
+  uint64_t attributes_hash = 0; /* a sum, because the order of attributes does not matter */
+  for (size_t i = 0; i < node->n_attrs; i++) {
+    const Onnx__AttributeProto *attribute = node->attrs[i];
+    const char *name = attribute->name ? attribute->name : "";
+    uint64_t own_hash = mix_bytes(1, name, strlen(name));
+    if (attribute->has_i) own_hash = mix_int(own_hash, attribute->i);
+    if (attribute->has_f) own_hash = mix_bytes(own_hash, &attribute->f, sizeof attribute->f);
+    if (attribute->has_s) own_hash = mix_bytes(own_hash, attribute->s.data, attribute->s.len);
+    for (size_t k = 0; k < attribute->n_ints; k++) own_hash = mix_int(own_hash, attribute->ints[k]);
+    attributes_hash += own_hash;
+  }
   hash = mix_int(hash, node->fused);
-  if (node->fused < 0) hash = mix_attributes(hash, node);
+  if (node->fused < 0) hash = mix_int(hash, (int64_t)attributes_hash);
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
-    hash = value ? mix_value(hash, value) : mix_int(hash, -7);
+    hash = value ? mix_value(hash, value) : mix_int(hash, -7); /* any number marks its absence */
     if (value && value->role == PZ_ONNX_PARAM)
       hash = mix_int(hash, pz_onnx_is_tied(layering, node->in[k], place, 1));
   }
@@ -107,6 +99,7 @@ static int compare_occurrences(const void *a, const void *b) {
   return (left->place > right->place) - (left->place < right->place);
 }
 
+/* Orders numbers ascending (for qsort). */
 static int compare_numbers(const void *a, const void *b) {
   uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
   return (left > right) - (left < right);
@@ -125,8 +118,8 @@ static int compare_candidates(const void *a, const void *b) {
 }
 
 /* Lists the distances between equal neighbours, the most frequent ones first, and returns their
- * number.  Windows of `window` operators are compared: long windows find the period of blocks that
- * contain the same operators often, and short windows find short blocks. */
+ * number.  Sequences of `window` operators are compared: long ones find the period of blocks that
+ * contain the same operators often, and short ones find short blocks. */
 static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *layering,
                                 struct range range, uint32_t window, struct candidate **list) {
   uint32_t n = range.to - range.from, n_distances = 0, n_candidates = 0;
@@ -219,8 +212,8 @@ static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint3
   return most;
 }
 
-/* Returns whether n operators contain a product with a weight.  A repetition without one is not
- * worth a layer. */
+/* Returns whether n operators from place `start` on contain a product with a weight.  A repetition
+ * without one is not worth a layer. */
 static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start, uint32_t n) {
   for (uint32_t place = start; place < start + n; place++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, place);
@@ -276,33 +269,17 @@ static void try_period(const struct pz_onnx_layering *layering, struct range ran
   }
 }
 
-/* Returns the run that covers the most operators of a range.  Its count is 0 if the range has no
- * repetition. */
-static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *layering,
-                           struct range range) {
-  static const uint32_t windows[] = {1, 16};
-  struct run best = {0};
-  for (int k = 0; k < 2; k++) {
-    struct pz_call work = pz_scratch(call);
-    struct candidate *candidate;
-    uint32_t n = list_candidates(&work, layering, range, windows[k], &candidate);
-    for (uint32_t i = 0; i < n; i++)
-      if (candidate[i].period > 1) try_period(layering, range, candidate[i].period, &best);
-    pz_scratch_end(&work);
-  }
-  return best;
-}
-
 /* ---- dividing into segments ----------------------------------------------------------------- */
 
+/* Appends a segment of n operators from place `first` on, which repeats `count` times. */
 static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering, uint32_t first,
                         uint32_t n, int64_t count) {
   struct pz_onnx_segment segment = {.first = first, .n = n, .count = count};
   pz_append(call, &layering->segments, &segment);
 }
 
-/* Returns whether the operator at a place reads an activation that is produced before place
- * `limit`. */
+/* Returns whether the operator at a place reads an activation that an operator before place `limit`
+ * produces. */
 static bool reads_before(const struct pz_onnx_layering *layering, uint32_t place, uint32_t limit) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, place);
   for (uint32_t k = 0; k < node->n_in; k++) {
@@ -314,23 +291,17 @@ static bool reads_before(const struct pz_onnx_layering *layering, uint32_t place
   return false;
 }
 
-/* Returns where another branch of the model begins in a part that continues an earlier layer, or
- * range.to if there is none.  A branch begins with an operator that reads no activation, such as
- * the embedding of a decoder. */
-static uint32_t find_branch(const struct pz_onnx_layering *layering, struct range range) {
-  bool continues = false;
-  for (uint32_t place = range.from; place < range.to; place++) {
-    if (continues && !reads_before(layering, place, place)) return place;
-    continues = continues || reads_before(layering, place, range.from);
-  }
-  return range.to;
-}
-
 /* Adds segments for operators without repetition, branch by branch.  Long branches are cut where
  * the fewest values cross. */
 static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, struct range range) {
   while (range.from < range.to) {
-    uint32_t branch = find_branch(layering, range);
+    /* Another branch of the model begins with an operator that reads no activation, such as the
+     * embedding of a decoder, unless nothing before it continues an earlier layer. */
+    uint32_t branch = range.from;
+    for (bool continues = false; branch < range.to; branch++) {
+      if (continues && !reads_before(layering, branch, branch)) break;
+      continues = continues || reads_before(layering, branch, range.from);
+    }
     while (branch - range.from > MOST_PART) {
       uint32_t cut = range.from + LEAST_PART;
       for (uint32_t place = cut; place <= range.from + MOST_PART - LEAST_PART / 2; place++)
@@ -343,12 +314,22 @@ static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, st
   }
 }
 
-/* Divides a range of operators into segments: the best run of equal blocks, and both sides of it
- * recursively. */
+/* Divides a range of operators into segments: the run of equal blocks that covers the most
+ * operators, and both sides of it recursively.  *runs_left limits the runs of a model. */
 static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering,
                          struct range range, int *runs_left) {
+  static const uint32_t windows[] = {1, 16};
   struct run run = {0};
-  if (range.to - range.from >= 4 && *runs_left > 0) run = find_run(call, layering, range);
+  /* the shortest run has two blocks of two operators */
+  bool may_repeat = range.to - range.from >= 4 && *runs_left > 0;
+  for (int k = 0; k < 2 && may_repeat; k++) {
+    struct pz_call work = pz_scratch(call);
+    struct candidate *candidate;
+    uint32_t n = list_candidates(&work, layering, range, windows[k], &candidate);
+    for (uint32_t i = 0; i < n; i++)
+      if (candidate[i].period > 1) try_period(layering, range, candidate[i].period, &run);
+    pz_scratch_end(&work);
+  }
   if (run.count < 2) {
     add_part(call, layering, range);
     return;
@@ -396,8 +377,8 @@ static const char *find_costly_part(const char *regex) {
 /* Frees a compiled expression when its call ends (a callback of pz_defer). */
 static void free_regex(void *expression) { regfree(expression); }
 
-/* Makes a segment of each sequence of operators with the same key.  Consecutive equal segments
- * become one that repeats. */
+/* Makes a segment of each sequence of operators with the same key (by place).  Consecutive equal
+ * segments become one that repeats. */
 static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
                            const uint64_t *key) {
   uint32_t from = 0;
@@ -571,6 +552,7 @@ static void finish_segments(struct pz_call *call, struct pz_onnx_layering *layer
   }
 }
 
+/* Orders the operators, and divides them into segments by repetition or by names of nodes. */
 void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layering,
                            const struct pz_onnx_graph *graph, const char *regex) {
   *layering = (struct pz_onnx_layering){.graph = graph};

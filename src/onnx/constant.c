@@ -17,7 +17,7 @@ struct contents {
   int64_t n;
 };
 
-/* Returns the contents of a value, with n = 0 unless all of them are known. */
+/* Returns the contents of a value, which may be NULL, with n = 0 unless all of them are known. */
 static struct contents known_contents(const struct pz_onnx_value *value) {
   int64_t n;
   if (!value || value->rank < 0 || !pz_onnx_count_elements(value, &n) || n < 1)
@@ -41,7 +41,8 @@ struct new_contents {
   int64_t n; /* number of elements, or 0 if they are too many to be followed */
 };
 
-/* Allocates the contents of a result; n is 0 if they are too many to be followed. */
+/* Allocates the contents of a result, as real numbers or as integers.  Their n is 0 if the elements
+ * are too many to be followed. */
 static struct new_contents allocate_contents(struct pz_call *call, struct pz_onnx_value *output,
                                              bool real) {
   struct new_contents contents = {.output = output};
@@ -53,15 +54,6 @@ static struct new_contents allocate_contents(struct pz_call *call, struct pz_onn
   else
     contents.ints = pz_alloc(call, (size_t)contents.n, sizeof *contents.ints);
   return contents;
-}
-
-/* Copies element k of known contents to element i of computed ones. */
-static void copy_element(const struct new_contents *to, int64_t i, const struct contents *from,
-                         int64_t k) {
-  if (to->ints)
-    to->ints[i] = from->ints[k];
-  else
-    to->reals[i] = from->reals[k];
 }
 
 /* Stores computed contents in the result. */
@@ -98,14 +90,16 @@ static int64_t mapped_index(const struct element_map *map, int64_t i) {
   return index;
 }
 
-/* Returns the distance, in elements, between neighbours along a dimension. */
+/* Returns the distance, in elements, between neighbours along a dimension of a tensor in row-major
+ * order. */
 static int64_t stride(const struct pz_onnx_value *input, int dim) {
   int64_t n = 1;
   for (int i = dim + 1; i < input->rank; i++) n *= input->dim[i];
   return n;
 }
 
-/* Maps the elements of a result to an operand that is broadcast to the shape of the result. */
+/* Returns the map from the elements of a result to those of an input that is broadcast to the shape
+ * of the result. */
 static struct element_map broadcast_map(const struct pz_onnx_value *input,
                                         const struct pz_onnx_value *output) {
   struct element_map map = {.rank = output->rank};
@@ -126,15 +120,18 @@ static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
   for (int64_t i = 0; i < to.n; i++) {
     int64_t index = mapped_index(map, i);
     if (index < 0 || index >= from.n) return;
-    copy_element(&to, i, &from, index);
+    if (to.ints)
+      to.ints[i] = from.ints[index];
+    else
+      to.reals[i] = from.reals[index];
   }
   store_contents(&to);
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
-/* Computes `left` OP `right` for integers.  Returns false if the operator `type` is unknown or the
- * result is undefined. */
+/* Computes `left` OP `right` for integers; `type` is the operator type of ONNX. Returns false if it
+ * is unknown or the result is undefined. */
 static bool combine_ints(const char *type, int64_t left, int64_t right, int64_t *result) {
   *result = left;
   if (strcmp(type, "Add") == 0) return pz_add(result, right);
@@ -167,31 +164,29 @@ static bool combine_ints(const char *type, int64_t left, int64_t right, int64_t 
 /* Computes `left` OP `right` for real numbers.  Returns false if the operator `type` is unknown or
  * the result is undefined. */
 static bool combine_reals(const char *type, double left, double right, double *result) {
-  bool valid = true;
-  if (strcmp(type, "Add") == 0) {
+  bool divides = strcmp(type, "Div") == 0, raises = strcmp(type, "Pow") == 0;
+  if (strcmp(type, "Add") == 0)
     *result = left + right;
-  } else if (strcmp(type, "Sub") == 0) {
+  else if (strcmp(type, "Sub") == 0)
     *result = left - right;
-  } else if (strcmp(type, "Mul") == 0) {
+  else if (strcmp(type, "Mul") == 0)
     *result = left * right;
-  } else if (strcmp(type, "Div") == 0) {
+  else if (divides)
     *result = left / right;
-    valid = right < 0 || right > 0;
-  } else if (strcmp(type, "Pow") == 0) {
+  else if (raises)
     *result = pow(left, right);
-    valid = isfinite(*result);
-  } else if (strcmp(type, "Max") == 0) {
+  else if (strcmp(type, "Max") == 0)
     *result = left > right ? left : right;
-  } else if (strcmp(type, "Min") == 0) {
+  else if (strcmp(type, "Min") == 0)
     *result = left < right ? left : right;
-  } else {
-    valid = false;
-  }
-  return valid;
+  else
+    return false;
+  if (divides) return right < 0 || right > 0;
+  return !raises || isfinite(*result);
 }
 
-/* Computes a comparison of two numbers.  Returns false if the operator `type` is not a
- * comparison. */
+/* Computes the comparison `left` OP `right`; `type` is the operator type of ONNX. Returns false if
+ * it is no comparison. */
 static bool compare_reals(const char *type, double left, double right, int64_t *result) {
   if (strcmp(type, "Equal") == 0)
     *result = !(left < right) && !(left > right);
@@ -211,28 +206,26 @@ static bool compare_reals(const char *type, double left, double right, int64_t *
 /* Applies an operator of one operand to a real number.  Returns false if the operator `type` is
  * unknown or the result is undefined. */
 static bool apply_to_real(const char *type, double operand, double *result) {
-  bool valid = true;
-  if (strcmp(type, "Floor") == 0) {
+  bool is_root = strcmp(type, "Sqrt") == 0, inverts = strcmp(type, "Reciprocal") == 0;
+  if (strcmp(type, "Floor") == 0)
     *result = floor(operand);
-  } else if (strcmp(type, "Ceil") == 0) {
+  else if (strcmp(type, "Ceil") == 0)
     *result = ceil(operand);
-  } else if (strcmp(type, "Round") == 0) {
+  else if (strcmp(type, "Round") == 0)
     *result = nearbyint(operand);
-  } else if (strcmp(type, "Sqrt") == 0) {
+  else if (is_root)
     *result = sqrt(operand);
-    valid = operand >= 0;
-  } else if (strcmp(type, "Reciprocal") == 0) {
+  else if (inverts)
     *result = 1 / operand;
-    valid = operand < 0 || operand > 0;
-  } else if (strcmp(type, "Neg") == 0) {
+  else if (strcmp(type, "Neg") == 0)
     *result = -operand;
-  } else {
-    valid = false;
-  }
-  return valid;
+  else
+    return false;
+  if (is_root) return operand >= 0;
+  return !inverts || operand < 0 || operand > 0;
 }
 
-/* Computes an operator of one operand for every element. */
+/* Computes an operator of one operand, such as Neg or Sqrt, for every element. */
 static void fold_unary(struct pz_call *call, const struct pz_onnx_node *node,
                        struct pz_onnx_value *output) {
   struct contents operand = known_contents(pz_onnx_input(node, 0));
@@ -253,15 +246,15 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_node *node,
   store_contents(&result);
 }
 
-/* Computes an operator of two operands for every element, with broadcasting. */
+/* Computes an operator of two operands, such as Add or Less, for every element, with broadcasting.
+ * */
 static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
                         struct pz_onnx_value *output) {
   const struct pz_onnx_value *left_value = pz_onnx_input(node, 0);
   const struct pz_onnx_value *right_value = pz_onnx_input(node, 1);
   struct contents left = known_contents(left_value), right = known_contents(right_value);
-  if (node->n_in != 2 || !left.n || !right.n || output->rank < left_value->rank ||
-      output->rank < right_value->rank)
-    return;
+  if (node->n_in != 2 || !left.n || !right.n) return;
+  if (output->rank < left_value->rank || output->rank < right_value->rank) return;
   int64_t ignored;
   bool compares = compare_reals(node->type, 0, 0, &ignored);
   bool real = !compares && !(left.ints && right.ints);
@@ -309,7 +302,8 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_node *node,
   store_contents(&result);
 }
 
-/* Computes a reduction of all elements to one number. */
+/* Computes a reduction (ReduceProd, ReduceSum, ReduceMax, ReduceMin) of all elements to one
+ * integer. */
 static void fold_reduction(struct pz_call *call, const struct pz_onnx_node *node,
                            struct pz_onnx_value *output) {
   static const char *const combined_by[][2] = {
@@ -329,7 +323,7 @@ static void fold_reduction(struct pz_call *call, const struct pz_onnx_node *node
 
 /* ---- moving elements ------------------------------------------------------------------------ */
 
-/* Copies the contents of the first input in unchanged order. */
+/* Gives a result the contents of the first input, whose elements it has in unchanged order. */
 static void copy_contents(const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input) return;
@@ -342,7 +336,7 @@ static void copy_contents(const struct pz_onnx_node *node, struct pz_onnx_value 
   }
 }
 
-/* Converts between integers and floating-point numbers. */
+/* Computes Cast for known contents: converts between integers and floating-point numbers. */
 static void fold_cast(struct pz_call *call, const struct pz_onnx_node *node,
                       struct pz_onnx_value *output) {
   struct contents operand = known_contents(pz_onnx_input(node, 0));
@@ -355,7 +349,7 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_node *node,
   struct new_contents result = allocate_contents(call, output, real);
   for (int64_t i = 0; i < result.n; i++) {
     double number = real_at(&operand, i);
-    bool fits = number > -9e18 && number < 9e18;
+    bool fits = number > -9e18 && number < 9e18; /* int64_t reaches 9.2e18 */
     if (!real && !fits) return;
     if (real)
       result.reals[i] = number;
@@ -411,7 +405,10 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
     for (int64_t e = 0; e < part.n; e++) {
       int64_t index = e / run * output->dim[axis] * inner + before + e % run;
       if (index >= result.n) return;
-      copy_element(&result, index, &part, e);
+      if (real)
+        result.reals[index] = part.reals[e];
+      else
+        result.ints[index] = part.ints[e];
     }
     before += run;
   }
@@ -471,6 +468,7 @@ static void fold_filled(struct pz_call *call, const struct pz_onnx_node *node,
   pz_onnx_set_ints(output, ints, count);
 }
 
+/* Exporters fill tensors by ConstantOfShape.  Only its attribute `value` is examined. */
 bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_onnx_value *value) {
   if (value->producer == PZ_NONE) return false;
   const struct pz_onnx_node *node = pz_onnx_node(graph, value->producer);
@@ -491,7 +489,9 @@ bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_
 static void fold_range(struct pz_call *call, const struct pz_onnx_node *node,
                        struct pz_onnx_value *output) {
   const struct pz_onnx_value *start = pz_onnx_input(node, 0), *step = pz_onnx_input(node, 2);
-  if (!start || !start->ints || !start->n_ints || !step || !step->ints || !step->n_ints) return;
+  bool has_start = start && start->ints && start->n_ints;
+  bool has_step = step && step->ints && step->n_ints;
+  if (!has_start || !has_step) return;
   if (output->rank != 1 || output->dim[0] > PZ_ONNX_MOST_INTS) return;
   int64_t *ints = pz_alloc(call, (size_t)output->dim[0], sizeof *ints), number = start->ints[0];
   for (int64_t i = 0; i < output->dim[0]; i++) {

@@ -6,8 +6,6 @@
 
 #include "core/num.h"
 
-/* ---- Einsum equations ----------------------------------------------------------------------- */
-
 /* Letter indices from this one on stand for the dimensions of an ellipsis; the last index is the
  * rightmost dimension. */
 enum { FIRST_UNNAMED = 52 };
@@ -34,36 +32,29 @@ static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int
   return true;
 }
 
-/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that
- * its ellipsis stands for, or -1 if the term does not fit the operand. */
-static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *value,
-                               int k, const uint8_t *text, size_t length, size_t *at) {
-  struct pz_onnx_term named, *term = &einsum->in[k];
-  size_t start = *at;
-  if (!value || value->rank < 0 || !read_einsum_term(text, length, &start, 0, &named)) return -1;
-  int unnamed = value->rank - named.rank;
-  if (unnamed < 0 || unnamed > PZ_EINSUM_MOST_LETTERS - FIRST_UNNAMED) return -1;
-  if (!read_einsum_term(text, length, at, unnamed, term) || term->rank != value->rank) return -1;
-  for (int i = 0; i < value->rank; i++) {
-    int64_t *size = &einsum->size[term->letter[i]];
-    if (*size > 1 && value->dim[i] > 1 && *size != value->dim[i]) return -1;
-    if (value->dim[i] > *size) *size = value->dim[i];
-  }
-  return unnamed;
-}
-
 bool pz_onnx_einsum_read(const struct pz_onnx_node *node, struct pz_onnx_einsum *einsum) {
   const Onnx__AttributeProto *equation = pz_onnx_attribute(node, "equation");
   if (!equation || !equation->has_s || node->n_in < 1 || node->n_in > 2) return false;
   const uint8_t *text = equation->s.data;
   size_t length = equation->s.len, at = 0;
-  int most_unnamed = 0;
+  int most_unnamed = 0; /* most dimensions of an operand that its ellipsis stands for */
   *einsum = (struct pz_onnx_einsum){0};
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
-    int unnamed = read_einsum_operand(einsum, value, (int)k, text, length, &at);
-    if (unnamed < 0) return false;
+    struct pz_onnx_term named, *term = &einsum->in[k];
+    size_t start = at;
+    if (!value || value->rank < 0) return false;
+    if (!read_einsum_term(text, length, &start, 0, &named)) return false;
+    int unnamed = value->rank - named.rank;
+    if (unnamed < 0 || unnamed > PZ_EINSUM_MOST_LETTERS - FIRST_UNNAMED) return false;
+    if (!read_einsum_term(text, length, &at, unnamed, term)) return false;
+    if (term->rank != value->rank) return false;
     if (unnamed > most_unnamed) most_unnamed = unnamed;
+    for (int i = 0; i < value->rank; i++) {
+      int64_t *size = &einsum->size[term->letter[i]];
+      if (*size > 1 && value->dim[i] > 1 && *size != value->dim[i]) return false;
+      if (value->dim[i] > *size) *size = value->dim[i];
+    }
     char separator = k + 1 < node->n_in ? ',' : '-';
     if (at >= length || text[at] != separator) return false;
     at++;
@@ -101,11 +92,9 @@ bool pz_onnx_einsum_product(const struct pz_onnx_node *node, struct pz_dims *dim
   return true;
 }
 
-/* ---- sources of dimensions ------------------------------------------------------------------ */
-
-/* Returns the source of dimension `dim` of a MatMul in the operand `input`, `left` or right, or
- * -1.  The outer dimensions broadcast, rows come from the left operand, and columns from the right
- * one. */
+/* Returns the dimension of an operand of a MatMul that becomes dimension `dim` of the result, or
+ * -1.  `left` tells whether it is the left operand.  The outer dimensions broadcast, rows come from
+ * the left operand, and columns from the right one. */
 static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int other_rank,
                              int result_rank, int dim) {
   bool rows = left ? input->rank > 1 : other_rank > 1;
@@ -116,8 +105,8 @@ static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int o
   return columns && dim == result_rank - 1 ? input->rank - 1 : -1;
 }
 
-/* Returns the source of dimension `dim` of a Gather in an input, or -1.  The dimensions of the
- * indices replace the axis. */
+/* Returns the dimension of an input of a Gather that becomes dimension `dim` of the result, or -1.
+ * The dimensions of the indices replace the axis of the table. */
 static int gather_source_dim(const struct pz_onnx_node *node, uint32_t input_index, int dim) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0), *indices = pz_onnx_input(node, 1);
   if (!input || !indices || indices->rank < 0) return -1;
@@ -129,8 +118,8 @@ static int gather_source_dim(const struct pz_onnx_node *node, uint32_t input_ind
   return dim < axis ? dim : dim + 1 - indices->rank;
 }
 
-/* Returns the source of dimension `dim` of a Squeeze or Unsqueeze, or -1.  The other dimensions
- * keep their order. */
+/* Returns the dimension of the input that becomes dimension `dim` of the result of a Squeeze or
+ * Unsqueeze, or -1.  The dimensions that are neither dropped nor added keep their order. */
 static int squeeze_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *input,
                               const struct pz_onnx_value *output, int dim) {
   bool adds = node->op->shape == PZ_SHAPE_UNSQUEEZE;
@@ -149,6 +138,7 @@ static int squeeze_source_dim(const struct pz_onnx_node *node, const struct pz_o
   return -1;
 }
 
+/* Operators without a case below broadcast, so that dimensions correspond from the right. */
 int pz_onnx_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *output,
                        uint32_t input_index, int dim) {
   const struct pz_onnx_value *input = pz_onnx_input(node, input_index);

@@ -38,8 +38,6 @@ static const struct {
     {&onnx__model_proto__descriptor, 20, 0},     /* training_info */
 };
 
-/* ---- the copy ------------------------------------------------------------------------------- */
-
 /* A file that is copied without unneeded fields. */
 struct message_copy {
   struct pz_call *call;
@@ -48,20 +46,12 @@ struct message_copy {
   struct pz_buffer *out;
 };
 
-/* Raises the error that the file is malformed at byte `at`. */
+/* Raises the error that the file is malformed at byte `at`, for this reason. */
 static _Noreturn void raise_malformed(const struct message_copy *copy, size_t at,
-                                      const char *what) {
+                                      const char *reason) {
   pz_raise_at(copy->call, PZ_BAD_INPUT, copy->name, 0, 0,
               "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)", copy->name, at,
-              what);
-}
-
-/* Appends bytes to the copy.  Raises an error if it becomes too large. */
-static void append_bytes(const struct message_copy *copy, const void *bytes, size_t n) {
-  if (copy->out->bytes + n > PZ_ONNX_MOST_KEPT)
-    pz_raise(copy->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit",
-             copy->name, PZ_ONNX_MOST_KEPT >> 20);
-  pz_buffer_add(copy->call, copy->out, bytes, n);
+              reason);
 }
 
 /* Reads a variable-length number that ends before `end`, and advances *at.  Each byte has seven
@@ -114,31 +104,12 @@ static enum wire expected_wire(ProtobufCType type) {
   }
 }
 
-static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
-                         size_t at, size_t end, int depth);
-
-/* Copies a message inside of another one.  Five bytes are reserved for its length, a varint that
- * precedes it and is known only afterwards. */
-static void copy_submessage(const struct message_copy *copy,
-                            const ProtobufCMessageDescriptor *message, size_t at, size_t end,
-                            int depth) {
-  enum { LENGTH_BYTES = 5 };
-  static const uint8_t reserved[LENGTH_BYTES];
-  size_t length_at = copy->out->bytes;
-  append_bytes(copy, reserved, sizeof reserved);
-  copy_message(copy, message, at, end, depth);
-  size_t length = copy->out->bytes - length_at - sizeof reserved;
-  uint8_t *out = (uint8_t *)copy->out->text + length_at;
-  for (int i = 0; i < LENGTH_BYTES; i++) {
-    bool last = i == LENGTH_BYTES - 1;
-    out[i] = (uint8_t)((length & 127) | (last ? 0 : 128));
-    length >>= 7;
-  }
-}
-
-/* Copies the needed fields of a message, which occupies bytes [at, end) of the file. */
+/* Copies the needed fields of a message, which occupies bytes [at, end) of the file and is nested
+ * `depth` levels deep. */
 static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth) {
+  enum { LENGTH_BYTES = 5 }; /* enough for a length of 35 bits */
+  static const char zeroes[LENGTH_BYTES];
   if (depth > PZ_ONNX_MOST_NESTING)
     pz_raise(copy->call, PZ_LIMIT,
              "%s: byte %zu: messages are nested too deep; accepted: at most %d", copy->name, at,
@@ -160,17 +131,29 @@ static void copy_message(const struct message_copy *copy, const ProtobufCMessage
     if (is_dropped) continue;
     bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
     if (wire != expected_wire(field->type) && !packed) {
-      char what[160];
-      snprintf(what, sizeof what, "field '%s' has the wrong type", field->name);
-      raise_malformed(copy, start, what);
+      char reason[160];
+      snprintf(reason, sizeof reason, "field '%s' has the wrong type", field->name);
+      raise_malformed(copy, start, reason);
     }
     bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
-    append_bytes(copy, copy->data + start, (is_message ? key_end : at) - start);
-    if (is_message) copy_submessage(copy, field->descriptor, contents, at, depth + 1);
+    size_t n = (is_message ? key_end : at) - start, reserved = is_message ? LENGTH_BYTES : 0;
+    if (copy->out->bytes + n + reserved > PZ_ONNX_MOST_KEPT)
+      pz_raise(copy->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit",
+               copy->name, PZ_ONNX_MOST_KEPT >> 20);
+    pz_buffer_add(copy->call, copy->out, (const char *)copy->data + start, n);
+    if (!is_message) continue;
+    /* The length of an inner message precedes it as a varint, and is known only afterwards. */
+    size_t length_at = copy->out->bytes;
+    pz_buffer_add(copy->call, copy->out, zeroes, reserved);
+    copy_message(copy, field->descriptor, contents, at, depth + 1);
+    size_t length = copy->out->bytes - length_at - reserved;
+    for (size_t i = 0; i < LENGTH_BYTES; i++) {
+      size_t more = i + 1 < LENGTH_BYTES ? 128 : 0;
+      ((uint8_t *)copy->out->text)[length_at + i] = (uint8_t)((length & 127) | more);
+      length >>= 7;
+    }
   }
 }
-
-/* ---- protobuf-c ----------------------------------------------------------------------------- */
 
 /* The memory in which protobuf-c allocates.  `exhausted` tells a lack of memory from a malformed
  * message, which the result of protobuf-c does not. */

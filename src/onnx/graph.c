@@ -18,13 +18,13 @@ const char *pz_onnx_node_name(const struct pz_onnx_node *node) {
 
 _Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_node *node,
                              enum pz_status status, const char *format, ...) {
-  char what[512];
+  char reason[512];
   va_list args;
   va_start(args, format);
-  vsnprintf(what, sizeof what, format, args);
+  vsnprintf(reason, sizeof reason, format, args);
   va_end(args);
   pz_raise_at(call, status, node->graph->file, 0, 0, "%s: node '%.200s' (%.80s): %s",
-              node->graph->file, pz_onnx_node_name(node), node->type, what);
+              node->graph->file, pz_onnx_node_name(node), node->type, reason);
 }
 
 /* Types 17 to 20 are the 8-bit floating-point formats, which older descriptions of ONNX lack. */
@@ -89,8 +89,6 @@ void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t siz
   }
 }
 
-/* ---- attributes and arguments --------------------------------------------------------------- */
-
 const Onnx__AttributeProto *pz_onnx_attribute(const struct pz_onnx_node *node, const char *name) {
   for (size_t i = 0; i < node->n_attrs; i++)
     if (node->attrs[i]->name && strcmp(node->attrs[i]->name, name) == 0) return node->attrs[i];
@@ -109,12 +107,6 @@ const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const cha
   return attribute ? attribute->ints : NULL;
 }
 
-bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text) {
-  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, name);
-  return attribute && attribute->has_s && attribute->s.len == strlen(text) &&
-         memcmp(attribute->s.data, text, attribute->s.len) == 0;
-}
-
 const int64_t *pz_onnx_ints_argument(const struct pz_onnx_node *node, const char *attribute,
                                      uint32_t input, size_t *count) {
   const struct pz_onnx_value *value = pz_onnx_input(node, input);
@@ -128,6 +120,8 @@ int pz_onnx_axis_from_front(int64_t axis, int rank) {
   return axis >= 0 && axis < rank ? (int)axis : -1;
 }
 
+/* An index that is before the first element even when counted from the end becomes -1 before it is
+ * limited. */
 int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
   if (index < -n)
     index = -1; /* before the first element */
@@ -137,23 +131,7 @@ int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
   return index > most ? most : index;
 }
 
-/* Finds the range of a Slice along a dimension of size n.  Returns false if the step is invalid. */
-static bool slice_dimension(int64_t n, int64_t from, int64_t to, int64_t step,
-                            struct pz_onnx_range *range) {
-  if (step == 0 || step == INT64_MIN) return false;
-  range->step = step;
-  if (step > 0) {
-    range->from = pz_onnx_clamp(from, n, 0, n);
-    to = pz_onnx_clamp(to, n, 0, n);
-    range->count = to > range->from ? pz_ceil_div(to - range->from, step) : 0;
-  } else {
-    range->from = pz_onnx_clamp(from, n, 0, n - 1);
-    to = to < -n ? -1 : pz_onnx_clamp(to, n, -1, n - 1);
-    range->count = range->from > to ? pz_ceil_div(range->from - to, -step) : 0;
-  }
-  return true;
-}
-
+/* A Slice has a range along each listed axis, and all elements along the others. */
 bool pz_onnx_slice_ranges(const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
@@ -162,20 +140,26 @@ bool pz_onnx_slice_ranges(const struct pz_onnx_node *node,
   const int64_t *ends = pz_onnx_ints_argument(node, "ends", 2, &n_ends);
   const int64_t *axes = pz_onnx_ints_argument(node, "axes", 3, &n_axes);
   const int64_t *steps = pz_onnx_ints_argument(node, "steps", 4, &n_steps);
-  if (!input || input->rank < 0 || !starts || !ends || n_starts != n_ends) return false;
-  if ((n_axes && n_axes != n_starts) || (n_steps && n_steps != n_starts)) return false;
+  if (!input || input->rank < 0 || !starts || !ends) return false;
+  bool axes_fit = !n_axes || n_axes == n_starts, steps_fit = !n_steps || n_steps == n_starts;
+  if (n_starts != n_ends || !axes_fit || !steps_fit) return false;
   for (int d = 0; d < input->rank; d++) range[d] = (struct pz_onnx_range){0, 1, input->dim[d]};
   for (size_t i = 0; i < n_starts; i++) {
     int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, input->rank);
     int64_t step = n_steps ? steps[i] : 1;
-    if (axis < 0 || !slice_dimension(input->dim[axis], starts[i], ends[i], step, &range[axis]))
-      return false;
+    if (axis < 0 || step == 0 || step == INT64_MIN) return false;
+    bool forward = step > 0; /* otherwise the last element is first, and `to` may be -1 */
+    int64_t n = input->dim[axis], least = forward ? 0 : -1, most = forward ? n : n - 1;
+    int64_t from = pz_onnx_clamp(starts[i], n, 0, most);
+    int64_t to = pz_onnx_clamp(ends[i], n, least, most);
+    int64_t distance = forward ? to - from : from - to, stride = forward ? step : -step;
+    range[axis] =
+        (struct pz_onnx_range){from, step, distance > 0 ? pz_ceil_div(distance, stride) : 0};
   }
   return true;
 }
 
-/* ---- stored tensors ------------------------------------------------------------------------- */
-
+/* A single integer is stored as a real number, too. */
 void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t n) {
   value->ints = ints;
   value->n_ints = (uint32_t)n;
@@ -185,26 +169,21 @@ void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t 
   }
 }
 
-/* Returns the 32-bit number with these bits (IEEE 754). */
-static float bits_to_float(uint32_t bits) {
-  float number;
-  memcpy(&number, &bits, sizeof number);
-  return number;
-}
-
 /* The number is stored in raw_data or in the field of its type; both 16-bit formats use
  * int32_data. */
 void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor) {
   const uint8_t *raw = tensor->raw_data.data;
   size_t raw_bytes = tensor->has_raw_data ? tensor->raw_data.len : 0;
   uint16_t half = 0;
+  uint32_t bits;
+  float number;
   bool has_half = raw_bytes >= 2 || tensor->n_int32_data;
   value->has_real = true;
   if (raw_bytes >= 2) memcpy(&half, raw, 2);
   if (tensor->n_int32_data) half = (uint16_t)tensor->int32_data[0];
   if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
       (raw_bytes >= 4 || tensor->n_float_data)) {
-    float number = tensor->n_float_data ? tensor->float_data[0] : 0;
+    number = tensor->n_float_data ? tensor->float_data[0] : 0;
     if (raw_bytes >= 4) memcpy(&number, raw, sizeof number);
     value->real = (double)number;
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
@@ -212,13 +191,18 @@ void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *ten
     value->real = tensor->n_double_data ? tensor->double_data[0] : 0;
     if (raw_bytes >= 8) memcpy(&value->real, raw, sizeof value->real);
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 && has_half) {
-    value->real = (double)bits_to_float((uint32_t)half << 16);
+    bits = (uint32_t)half << 16; /* the upper half of a 32-bit number (IEEE 754) */
+    memcpy(&number, &bits, sizeof number);
+    value->real = (double)number;
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 && has_half) {
     /* IEEE 754 half precision: 1 bit sign, 5 bits exponent (bias 15), 10 bits mantissa */
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, mantissa = half & 1023;
     uint32_t exponent = (half >> 10) & 31, wide_exponent = exponent == 31 ? 255u : exponent + 112;
-    value->real = (double)bits_to_float(sign | wide_exponent << 23 | mantissa << 13);
-    if (exponent == 0) value->real = (sign ? -1.0 : 1.0) * mantissa / 16777216.0;
+    bits = sign | wide_exponent << 23 | mantissa << 13;
+    memcpy(&number, &bits, sizeof number);
+    value->real = (double)number;
+    bool is_subnormal = exponent == 0; /* a multiple of 2^-24 */
+    if (is_subnormal) value->real = (sign ? -1.0 : 1.0) * mantissa / 16777216.0;
   } else {
     value->has_real = false;
   }
@@ -248,6 +232,7 @@ int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, 
   }
 }
 
+/* Floating-point tensors are followed up to a few elements, such as the scales of a Resize. */
 void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
                            const Onnx__TensorProto *tensor) {
   int64_t n;

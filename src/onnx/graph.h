@@ -53,8 +53,8 @@ struct pz_onnx_op {
 /* Returns the table row of an operator type, or NULL if the type is unknown. */
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type);
 
-/* Returns the table row that is used for unknown types. */
-const struct pz_onnx_op *pz_onnx_op_unknown(void);
+/* The table row that is used for unknown types. */
+extern const struct pz_onnx_op pz_onnx_unknown_op;
 
 /* ---- values and nodes ----------------------------------------------------------------------- */
 
@@ -132,10 +132,12 @@ struct pz_onnx_graph {
   int64_t opset;
 };
 
+/* Returns value i of a graph. */
 static inline struct pz_onnx_value *pz_onnx_value(const struct pz_onnx_graph *graph, uint32_t i) {
   return pz_vec_at(&graph->values, struct pz_onnx_value, i);
 }
 
+/* Returns node i of a graph, in topological order. */
 static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *graph, uint32_t i) {
   return pz_vec_at(&graph->nodes, struct pz_onnx_node, i);
 }
@@ -145,11 +147,12 @@ static inline uint32_t pz_onnx_node_index(const struct pz_onnx_node *node) {
   return (uint32_t)(node - pz_onnx_node(node->graph, 0));
 }
 
-/* Return input or result i of a node, or NULL if it is absent. */
+/* Returns input i of a node, or NULL if it is absent. */
 static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_node *node, uint32_t i) {
   return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(node->graph, node->in[i]) : NULL;
 }
 
+/* Returns result i of a node, or NULL if it is absent. */
 static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_node *node, uint32_t i) {
   return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(node->graph, node->out[i])
                                                     : NULL;
@@ -191,9 +194,6 @@ int64_t pz_onnx_int_attribute(const struct pz_onnx_node *node, const char *name,
  * to 0 if there is none. */
 const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const char *name,
                                       size_t *count);
-
-/* Returns whether the node has an attribute with this text. */
-bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text);
 
 /* Returns the integers of an argument that is an input in newer opsets and an attribute in older
  * ones. */

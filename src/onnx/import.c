@@ -14,27 +14,6 @@
 #include "workload/assemble.h"
 #include "workload/workload.h"
 
-/* Runs the passes over a graph.  Returns the batch and sequence sizes for which the file was
- * exported. */
-static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_graph *graph,
-                                          const struct pz_workload_options *options) {
-  bool eager = options->kernels == PZ_KERNELS_EAGER;
-  pz_onnx_infer_shapes(call, graph, options);
-  struct pz_onnx_sizes exported = pz_onnx_exported_sizes(call, graph, options);
-  pz_onnx_find_batch_constants(graph, exported.batch);
-  pz_onnx_rescale(call, graph, options, &exported);
-  pz_onnx_fuse_patterns(call, graph, eager);
-  pz_onnx_find_live(graph);
-  pz_onnx_link_consumers(call, graph);
-  pz_onnx_assign_roles(graph, eager);
-  if (!eager) pz_onnx_fuse_masks(graph);
-  if (!eager && options->attention == PZ_ATTENTION_FLASH) pz_onnx_fuse_attention(call, graph);
-  pz_onnx_find_live(graph);
-  pz_onnx_check_shapes(call, graph);
-  pz_onnx_link_consumers(call, graph);
-  return exported;
-}
-
 /* Sets the properties of a model that the user sees.  The main block, the segment that repeats
  * most often, determines its sizes. */
 static void describe_model(struct pz_workload *workload, const struct pz_onnx_layering *layering,
@@ -63,40 +42,30 @@ static void describe_model(struct pz_workload *workload, const struct pz_onnx_la
   if (workload->options.seq < 1) workload->options.seq = 1;
 }
 
-/* Arguments of build_segment(). */
-struct segment_layer {
-  struct pz_call *call;
-  struct pz_onnx_lowering *lowering;
-  const struct pz_onnx_segment *segment;
-};
-
-/* Builds the layer of a segment (a callback of struct pz_layer_plan). */
-static void build_segment(struct pz_builder *builder, void *ctx) {
-  const struct segment_layer *layer = ctx;
-  pz_onnx_build_layer(layer->call, layer->lowering, builder, layer->segment);
-}
-
-/* Builds a layer for each segment and assembles the layers to the workload. */
+/* Builds a layer for each segment and assembles the layers to the workload.  `workload_call`
+ * allocates what lives as long as the workload. */
 static void build_layers(struct pz_call *call, struct pz_call *workload_call,
-                         struct pz_owned_workload *owned, struct pz_onnx_lowering *lowering) {
-  const struct pz_onnx_layering *layering = lowering->layering;
+                         struct pz_owned_workload *owned, const struct pz_onnx_layering *layering,
+                         const struct pz_onnx_sharding *sharding) {
   struct pz_workload *workload = &owned->workload;
-  uint32_t n = layering->segments.n;
+  uint32_t n = layering->segments.n, n_values = layering->graph->values.n;
   struct pz_layer_plan *plan = pz_alloc(call, n, sizeof *plan);
-  struct segment_layer *layer = pz_alloc(call, n, sizeof *layer);
+  struct pz_onnx_layer_task *task = pz_alloc(call, n, sizeof *task);
+  struct pz_onnx_lowering lowering = {.layering = layering, .sharding = sharding};
+  lowering.tensor = pz_alloc(call, n_values, sizeof *lowering.tensor);
+  lowering.built_in = pz_alloc(call, n_values, sizeof *lowering.built_in);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
-    bool repeats = segment->count > 1;
-    layer[i] = (struct segment_layer){call, lowering, segment};
+    bool is_resized = segment->count > 1 && workload->options.num_layers;
+    task[i] = (struct pz_onnx_layer_task){call, &lowering, segment};
     plan[i] = (struct pz_layer_plan){.name = pz_copy_text(workload_call, segment->name),
-                                     .count = repeats && workload->options.num_layers
-                                                  ? workload->options.num_layers
-                                                  : segment->count,
+                                     .count = segment->count,
                                      .repeated = i > 0 && i + 1 < n && segment->n_in,
-                                     .build = build_segment,
-                                     .ctx = &layer[i],
+                                     .build = pz_onnx_build_layer,
+                                     .ctx = &task[i],
                                      .from = segment->from,
                                      .n_from = segment->n_from};
+    if (is_resized) plan[i].count = workload->options.num_layers;
   }
   pz_assemble(workload_call, owned, plan, n);
   if (workload->options.num_layers) return;
@@ -125,21 +94,32 @@ static struct pz_workload *import_model(struct pz_call *call, const char *name, 
              "its config.json, or peft none");
   const Onnx__ModelProto *model = pz_onnx_unpack(call, name, data, bytes);
   pz_onnx_graph_make(call, graph, name, model, options->unknown_ops == PZ_UNKNOWN_VECTOR);
-  struct pz_onnx_sizes exported = analyse_graph(call, graph, options);
+  bool eager = options->kernels == PZ_KERNELS_EAGER;
+  pz_onnx_infer_shapes(call, graph, options);
+  struct pz_onnx_sizes exported = pz_onnx_exported_sizes(call, graph, options);
+  pz_onnx_find_batch_constants(graph, exported.batch);
+  pz_onnx_rescale(call, graph, options, &exported);
+  pz_onnx_fuse_patterns(call, graph, eager);
+  pz_onnx_find_live(graph);
+  pz_onnx_link_consumers(call, graph);
+  pz_onnx_assign_roles(graph, eager);
+  if (!eager) pz_onnx_fuse_masks(graph);
+  if (!eager && options->attention == PZ_ATTENTION_FLASH) pz_onnx_fuse_attention(call, graph);
+  pz_onnx_find_live(graph);
+  pz_onnx_check_shapes(call, graph);
+  pz_onnx_link_consumers(call, graph);
   pz_onnx_layering_make(call, layering, graph, options->layers);
   pz_onnx_shard(call, layering, options->tp, sharding);
-  struct pz_onnx_lowering *lowering = pz_onnx_lowering_new(call, layering, sharding);
   struct pz_call workload_call;
   struct pz_owned_workload *owned = pz_workload_new(call, &workload_call);
   owned->workload.model = pz_text_plain(pz_copy_text(&workload_call, name));
   describe_model(&owned->workload, layering, options, &exported);
-  build_layers(call, &workload_call, owned, lowering);
+  build_layers(call, &workload_call, owned, layering, sharding);
   pz_undefer(call, owned);
   return &owned->workload;
 }
 
-/* ---- public functions ----------------------------------------------------------------------- */
-
+/* Arguments of pz_workload_parse_onnx(). */
 struct parse_arguments {
   const char *name;
   const void *data;

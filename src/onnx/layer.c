@@ -14,6 +14,7 @@
 #include "workload/assemble.h"
 #include "workload/kernels.h"
 
+/* Bytes of the name of an operator or tensor, and most nodes that is_image() follows. */
 enum { LONGEST_NAME = 64, LONGEST_CHAIN = 8 };
 
 /* A layer that is being built. */
@@ -22,72 +23,39 @@ struct onnx_layer {
   struct pz_onnx_lowering *lowering;
   struct pz_builder *builder;
   const struct pz_onnx_graph *graph;
+  const struct pz_onnx_value *values;
+  const struct pz_onnx_sharding *sharding;
   const struct pz_onnx_segment *segment;
   char name[LONGEST_NAME]; /* name of the current operator */
 };
 
-struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,
-                                              const struct pz_onnx_layering *layering,
-                                              const struct pz_onnx_sharding *sharding) {
-  struct pz_onnx_lowering *lowering = pz_alloc(call, 1, sizeof *lowering);
-  uint32_t n = layering->graph->values.n;
-  lowering->layering = layering;
-  lowering->sharding = sharding;
-  lowering->tensor = pz_alloc(call, n, sizeof *lowering->tensor);
-  lowering->built_in = pz_alloc(call, n, sizeof *lowering->built_in);
-  return lowering;
-}
-
-static const struct pz_onnx_value *value_at(const struct onnx_layer *layer, uint32_t id) {
-  return pz_onnx_value(layer->graph, id);
-}
-
-_Noreturn static void raise_size_limit(const struct onnx_layer *layer) {
-  pz_raise_size_limit(layer->call, layer->graph->file);
-}
-
-/* Raises the error that the importer has a bug. */
-_Noreturn static void raise_internal(const struct onnx_layer *layer) {
-  pz_raise(layer->call, PZ_INTERNAL, "%s: internal error", layer->graph->file);
-}
-
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* Returns whether a value is divided over the tensor-parallel group. */
-static bool is_sharded(const struct onnx_layer *layer, uint32_t id) {
-  return layer->lowering->sharding->tp > 1 && layer->lowering->sharding->dim[id] != 0;
+/* Returns the size of dimension i of a value on this device, which has a share of the divided one.
+ * */
+static int64_t local_dim(const struct onnx_layer *layer, uint32_t id, int i) {
+  int64_t size = layer->values[id].dim[i];
+  return layer->sharding->dim[id] == i + 1 ? pz_share(layer->builder, size) : size;
 }
 
-/* Returns the size of dimension i of a value on this device. */
-static int64_t local_dim(const struct onnx_layer *layer, uint32_t id, int i) {
-  int64_t size = value_at(layer, id)->dim[i];
-  bool divided = is_sharded(layer, id) && layer->lowering->sharding->dim[id] == i + 1;
-  return divided ? pz_share(layer->builder, size) : size;
+/* Multiplies a size by a factor.  Raises an error if it overflows. */
+static void multiply_size(const struct onnx_layer *layer, int64_t *size, int64_t factor) {
+  if (!pz_mul(size, factor)) pz_raise_size_limit(layer->call, layer->graph->file);
 }
 
 /* Returns the product of dimensions [from, to) of a value on this device. */
 static int64_t local_span(const struct onnx_layer *layer, uint32_t id, int from, int to) {
   int64_t n = 1;
-  for (int i = from; i < to; i++)
-    if (!pz_mul(&n, local_dim(layer, id, i))) raise_size_limit(layer);
+  for (int i = from; i < to; i++) multiply_size(layer, &n, local_dim(layer, id, i));
   return n;
-}
-
-static int64_t local_elements(const struct onnx_layer *layer, uint32_t id) {
-  return local_span(layer, id, 0, value_at(layer, id)->rank);
-}
-
-/* Multiplies a size by a factor.  Raises an error if it overflows. */
-static void multiply_size(const struct onnx_layer *layer, int64_t *size, int64_t factor) {
-  if (!pz_mul(size, factor)) raise_size_limit(layer);
 }
 
 /* Returns whether a value is an image, computed by convolutions, whose last dimension is not a row
  * of features. */
 static bool is_image(const struct onnx_layer *layer, uint32_t id) {
-  for (int i = 0; i < LONGEST_CHAIN && id != PZ_NONE && value_at(layer, id)->producer != PZ_NONE;
+  for (int i = 0; i < LONGEST_CHAIN && id != PZ_NONE && layer->values[id].producer != PZ_NONE;
        i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(layer->graph, value_at(layer, id)->producer);
+    const struct pz_onnx_node *node = pz_onnx_node(layer->graph, layer->values[id].producer);
     bool plain = node->fused < 0;
     if (plain && (node->op->lower == PZ_LOWER_CONV || node->op->shape == PZ_SHAPE_POOL))
       return true;
@@ -99,10 +67,10 @@ static bool is_image(const struct onnx_layer *layer, uint32_t id) {
   return false;
 }
 
-/* Returns the shape of the tensor of a value: rows of its last dimension, or of the pixels of an
- * image. */
+/* Returns the shape of the tensor of a value: rows of its last dimension, or for an image rows of
+ * pixels, one for each sample and channel. */
 static struct pz_shape tensor_shape(const struct onnx_layer *layer, uint32_t id) {
-  int rank = value_at(layer, id)->rank, from = rank - 1;
+  int rank = layer->values[id].rank, from = rank - 1;
   if (rank < 1) return PZ_SHAPE(1, 1);
   if (rank == 1) return PZ_SHAPE(local_dim(layer, id, 0));
   if (rank >= 4 && is_image(layer, id)) from = 2;
@@ -111,30 +79,31 @@ static struct pz_shape tensor_shape(const struct onnx_layer *layer, uint32_t id)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* Records the tensor that represents a value in this layer. */
+/* Records the tensor that represents a value, and its views, in this layer. */
 static void set_tensor(const struct onnx_layer *layer, uint32_t id, uint32_t tensor) {
-  uint32_t root = value_at(layer, id)->root;
+  uint32_t root = layer->values[id].root;
   layer->lowering->tensor[root] = tensor;
   layer->lowering->built_in[root] = layer->lowering->layer;
 }
 
-/* Records a tensor as the result of a node. */
+/* Records a tensor as a result of a node, and whether it is divided over the devices. */
 static void set_result(const struct onnx_layer *layer, uint32_t output, uint32_t tensor) {
-  pz_graph_tensor(layer->builder->graph, tensor)->split = is_sharded(layer, output);
+  pz_graph_tensor(layer->builder->graph, tensor)->split = layer->sharding->dim[output] != 0;
   set_tensor(layer, output, tensor);
 }
 
-/* Returns the name of a value, shortened and without control characters. */
+/* Copies the name of a value into buf, shortened and without control characters, and returns buf.
+ * */
 static const char *tensor_name(const struct onnx_layer *layer, uint32_t id,
                                char buf[LONGEST_NAME]) {
-  const char *name = value_at(layer, id)->name;
+  const char *name = layer->values[id].name;
   return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
 }
 
-/* Returns whether a parameter belongs to another layer. */
+/* Returns whether a parameter that this layer reads belongs to another layer. */
 static bool is_tied(const struct onnx_layer *layer, uint32_t id) {
-  return pz_onnx_is_tied(layer->lowering->layering, value_at(layer, id)->root,
-                         layer->segment->first, layer->segment->n);
+  return pz_onnx_is_tied(layer->lowering->layering, layer->values[id].root, layer->segment->first,
+                         layer->segment->n);
 }
 
 /* Adds an activation with the shape of a value on this device. */
@@ -147,12 +116,13 @@ static uint32_t add_activation(const struct onnx_layer *layer, const char *name,
  * each use if equal vectors were merged.  Data are added for each use, because they may be read in
  * several shapes. */
 static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
-  const struct pz_onnx_value *value = value_at(layer, id);
+  const struct pz_onnx_value *value = &layer->values[id];
   struct pz_onnx_lowering *lowering = layer->lowering;
   bool merged = value->role == PZ_ONNX_PARAM && pz_onnx_is_merged(lowering->layering, id);
   bool is_built = lowering->built_in[value->root] == lowering->layer;
   if (is_built && !merged) return lowering->tensor[value->root];
-  if (value->role == PZ_ONNX_ACTIVATION) raise_internal(layer);
+  if (value->role == PZ_ONNX_ACTIVATION) /* the operator that computes it comes first */
+    pz_raise(layer->call, PZ_INTERNAL, "%s: internal error", layer->graph->file);
   char name[LONGEST_NAME];
   if (value->role == PZ_ONNX_DATA) {
     int bytes = PZ_INDEX;
@@ -163,7 +133,7 @@ static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
     return pz_build_data(layer->builder, tensor_name(layer, id, name), bytes,
                          tensor_shape(layer, id));
   }
-  int64_t whole = 1, local = local_elements(layer, id);
+  int64_t whole = 1, local = local_span(layer, id, 0, value->rank);
   for (int i = 0; i < value->rank; i++) multiply_size(layer, &whole, value->dim[i]);
   struct pz_shape shape = value->rank == 1 ? PZ_SHAPE(local) : tensor_shape(layer, id);
   if (value->rank > 1 && local_dim(layer, id, 0) > 0)
@@ -181,7 +151,7 @@ static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
 static bool is_operand(const struct onnx_layer *layer, uint32_t id) {
   int64_t n = 0;
   if (id == PZ_NONE) return false;
-  const struct pz_onnx_value *input = value_at(layer, id);
+  const struct pz_onnx_value *input = &layer->values[id];
   if (input->role != PZ_ONNX_DATA) return true;
   bool stored_integers = input->ints && input->producer == PZ_NONE && input->initializer;
   if (input->has_real || stored_integers || input->rank < 0) return false;
@@ -193,24 +163,28 @@ static bool is_operand(const struct onnx_layer *layer, uint32_t id) {
 static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
+  int64_t elements[PZ_OP_MOST_INPUTS] = {0};
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t k = 0; k < node->n_in && n < PZ_OP_MOST_INPUTS - 1; k++) {
       if (!is_operand(layer, node->in[k])) continue;
-      bool activation = value_at(layer, node->in[k])->role == PZ_ONNX_ACTIVATION;
-      if (activation == (pass == 0)) list[n++] = node->in[k];
+      const struct pz_onnx_value *value = &layer->values[node->in[k]];
+      bool is_activation = value->role == PZ_ONNX_ACTIVATION;
+      if (is_activation != (pass == 0)) continue;
+      if (is_activation) elements[n] = local_span(layer, node->in[k], 0, value->rank);
+      list[n++] = node->in[k];
     }
-  bool swap = n == 2 && value_at(layer, list[1])->role == PZ_ONNX_ACTIVATION &&
-              local_elements(layer, list[1]) > local_elements(layer, list[0]);
-  if (swap) {
+  bool swaps = n == 2 && elements[1] > elements[0]; /* 0 unless it is an activation */
+  list[n] = PZ_NONE;
+  if (swaps) {
     uint32_t first = list[0];
     list[0] = list[1];
     list[1] = first;
   }
-  list[n] = PZ_NONE;
   return n;
 }
 
-/* Adds a vector operator whose result is the first result of the node. */
+/* Adds a vector operator and records its result as the first result of the node.  Its shape is that
+ * of the result unless *spec states one. */
 static void add_operator(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          struct pz_op_spec *spec) {
   uint32_t output = node->out[0];
@@ -220,7 +194,7 @@ static void add_operator(const struct onnx_layer *layer, const struct pz_onnx_no
   set_result(layer, output, pz_build_op(layer->builder, spec));
 }
 
-/* Adds one vector operator of this kind on the operands of a node. */
+/* Adds one vector operator of this kind (PZ_OP_*) on the operands of a node. */
 static void lower_vector(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          int kind) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
@@ -242,7 +216,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
   if (kind == PZ_OP_POW || kind == PZ_OP_SCALE_MASK) return kind;
   bool clips = pz_onnx_is_type(node, "Max") || pz_onnx_is_type(node, "Min");
   if (n < 2) return clips ? PZ_OP_RELU : PZ_OP_SCALE;
-  enum pz_onnx_role second = value_at(layer, list[1])->role;
+  enum pz_onnx_role second = layer->values[list[1]].role;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_DATA) return PZ_OP_SCALE_MASK;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_PARAM) return PZ_OP_BIAS;
   if (kind == PZ_OP_MUL && n > 2) return PZ_OP_ADD;
@@ -252,7 +226,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
 /* Returns the number of rows of a norm.  Each row has its own statistics. */
 static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                                uint32_t input) {
-  int rank = value_at(layer, input)->rank;
+  int rank = layer->values[input].rank;
   bool group_norm_pattern = node->fused >= 0 && node->n_in > 3;
   if (group_norm_pattern) return local_span(layer, node->in[3], 0, 2);
   if (node->fused >= 0) return rank ? local_span(layer, input, 0, rank - 1) : 1;
@@ -261,7 +235,7 @@ static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_o
     return local_span(layer, input, 0, rank < 2 ? rank : 2);
   if (pz_onnx_is_type(node, "GroupNormalization")) {
     int64_t rows = pz_onnx_int_attribute(node, "num_groups", 1);
-    if (rank < 1 || rows < 1) raise_size_limit(layer);
+    if (rank < 1 || rows < 1) pz_raise_size_limit(layer->call, layer->graph->file);
     multiply_size(layer, &rows, local_dim(layer, input, 0));
     return rows;
   }
@@ -285,25 +259,6 @@ static void lower_norm(const struct onnx_layer *layer, const struct pz_onnx_node
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Returns whether a value is a parameter with two dimensions. */
-static bool is_matrix(const struct onnx_layer *layer, uint32_t id) {
-  return value_at(layer, id)->role == PZ_ONNX_PARAM && value_at(layer, id)->rank == 2;
-}
-
-/* Returns how the product of a node is divided over the tensor-parallel group. */
-static enum pz_divide product_division(const struct onnx_layer *layer,
-                                       const struct pz_onnx_node *node) {
-  if (layer->lowering->sharding->tp == 1) return PZ_DIVIDE_NOT;
-  return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(node)];
-}
-
-/* Leaves a tensor-parallel region: sums up the partial sums of a value over the devices, and adds
- * a bias of `bias` values unless that is 0. */
-static void leave_region(const struct onnx_layer *layer, uint32_t output, int64_t bias) {
-  set_tensor(layer, output,
-             pz_build_leave(layer->builder, layer->name, find_tensor(layer, output), bias));
-}
-
 /* Adds a linear layer: rows of width_in values times a matrix, plus a bias unless in[2] is
  * PZ_NONE. The tensor-parallel group shares the work of an undivided layer if its input has whole
  * rows. */
@@ -311,11 +266,11 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
                          const uint32_t in[3], int64_t width_in) {
   struct pz_builder *builder = layer->builder;
   uint32_t output = node->out[0], input = find_tensor(layer, in[0]);
-  int64_t tp = layer->lowering->sharding->tp;
-  enum pz_divide divide = product_division(layer, node);
-  const struct pz_onnx_value *result = value_at(layer, output);
+  int64_t tp = layer->sharding->tp;
+  uint8_t divide = layer->sharding->divide[pz_onnx_node_index(node)];
+  const struct pz_onnx_value *result = &layer->values[output];
   int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
-  if (width_in < 1 || width_out < 1) raise_size_limit(layer);
+  if (width_in < 1 || width_out < 1) pz_raise_size_limit(layer->call, layer->graph->file);
   bool bias = in[2] != PZ_NONE, has_entered = divide != PZ_DIVIDE_COLUMNS;
   /* The input of a layer that is divided by columns enters a tensor-parallel region, once for each
    * input. */
@@ -330,7 +285,7 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
                              .input = input,
                              .in = width_in,
                              .out = width_out,
-                             .divide = divide,
+                             .divide = (enum pz_divide)divide,
                              .bias = bias,
                              .tied = is_tied(layer, in[1]),
                              .tied_bias = bias && is_tied(layer, in[2])};
@@ -338,14 +293,15 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
   bool whole_rows = !tensor->split && tensor->n_dims == 2 && tensor->shape[1] == width_in &&
                     tensor->role == PZ_ROLE_ACTIVATION;
   bool outside = divide == PZ_DIVIDE_NOT && tp > 1 && width_out >= tp && whole_rows;
-  if (outside)
-    set_tensor(layer, output, pz_build_linear_outside(builder, &linear));
-  else
-    set_tensor(layer, output, pz_build_linear(builder, &linear));
-  if (divide == PZ_DIVIDE_ROWS) leave_region(layer, output, bias ? width_out : 0);
+  uint32_t product =
+      outside ? pz_build_linear_outside(builder, &linear) : pz_build_linear(builder, &linear);
+  if (divide == PZ_DIVIDE_ROWS) /* sum up the partial sums of the devices, then add the bias */
+    product = pz_build_leave(builder, layer->name, product, bias ? width_out : 0);
+  set_tensor(layer, output, product);
 }
 
-/* Adds a product that is not a linear layer. */
+/* Adds a batched product of activations, or any other product that is not a linear layer. in[2] is
+ * a bias, or PZ_NONE. */
 static void lower_contraction(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                               const uint32_t in[3], struct pz_dims dims) {
   uint32_t output = node->out[0];
@@ -357,7 +313,8 @@ static void lower_contraction(const struct onnx_layer *layer, const struct pz_on
   set_result(layer, output, pz_build_contraction(layer->builder, &contraction));
 }
 
-/* Exchanges the operands of a product, because the builder expects a weight as the second one. */
+/* Exchanges the operands of a product, and its sizes m and n, because the builder expects a weight
+ * as the second operand. */
 static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
   uint32_t left = in[0];
   in[0] = in[1];
@@ -370,19 +327,21 @@ static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
 static void lower_matmul(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t left = node->in[0], right = node->in[1], output = node->out[0];
   uint32_t in[3] = {left, right, node->n_in > 2 ? node->in[2] : PZ_NONE};
-  if (is_matrix(layer, right) && value_at(layer, left)->rank > 0) {
-    lower_linear(layer, node, in, value_at(layer, right)->dim[0]);
+  const struct pz_onnx_value *left_value = &layer->values[left],
+                             *right_value = &layer->values[right];
+  int left_rank = left_value->rank, right_rank = right_value->rank;
+  bool right_is_param = right_value->role == PZ_ONNX_PARAM;
+  if (right_is_param && right_rank == 2 && left_rank > 0) {
+    lower_linear(layer, node, in, right_value->dim[0]);
     return;
   }
-  int left_rank = value_at(layer, left)->rank, right_rank = value_at(layer, right)->rank;
   bool has_rows = left_rank > 1, has_columns = right_rank > 1;
-  int outer = value_at(layer, output)->rank - has_rows - has_columns;
+  int outer = layer->values[output].rank - has_rows - has_columns;
   struct pz_dims dims = {.batch = outer > 0 ? local_span(layer, output, 0, outer) : 1,
                          .m = has_rows ? local_dim(layer, left, left_rank - 2) : 1,
                          .n = has_columns ? local_dim(layer, right, right_rank - 1) : 1,
                          .k = left_rank ? local_dim(layer, left, left_rank - 1) : 1};
-  if (value_at(layer, left)->role == PZ_ONNX_PARAM && value_at(layer, right)->role != PZ_ONNX_PARAM)
-    exchange_operands(in, &dims);
+  if (left_value->role == PZ_ONNX_PARAM && !right_is_param) exchange_operands(in, &dims);
   lower_contraction(layer, node, in, dims);
 }
 
@@ -392,9 +351,11 @@ static void lower_gemm(const struct onnx_layer *layer, const struct pz_onnx_node
   bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
   bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
   if (node->n_in > 2 && is_operand(layer, node->in[2])) in[2] = node->in[2];
-  bool linear_bias = in[2] == PZ_NONE || value_at(layer, in[2])->role == PZ_ONNX_PARAM;
-  if (is_matrix(layer, right) && linear_bias && !transpose_a) {
-    lower_linear(layer, node, in, value_at(layer, right)->dim[transpose_b ? 1 : 0]);
+  bool linear_bias = in[2] == PZ_NONE || layer->values[in[2]].role == PZ_ONNX_PARAM;
+  const struct pz_onnx_value *weight = &layer->values[right];
+  bool is_matrix = weight->role == PZ_ONNX_PARAM && weight->rank == 2;
+  if (is_matrix && linear_bias && !transpose_a) {
+    lower_linear(layer, node, in, weight->dim[transpose_b ? 1 : 0]);
     return;
   }
   struct pz_dims dims = {.batch = 1,
@@ -412,9 +373,9 @@ static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node
   uint32_t in[3] = {input, weight, node->n_in > 2 ? node->in[2] : PZ_NONE};
   uint32_t image = transposed ? input : output;
   int64_t groups = pz_onnx_int_attribute(node, "group", 1);
-  int rank = value_at(layer, weight)->rank;
-  bool valid = groups >= 1 && rank >= 3 && value_at(layer, input)->rank == rank &&
-               value_at(layer, output)->rank == rank && local_dim(layer, weight, 0) % groups == 0;
+  int rank = layer->values[weight].rank;
+  bool valid = groups >= 1 && rank >= 3 && layer->values[input].rank == rank &&
+               layer->values[output].rank == rank && local_dim(layer, weight, 0) % groups == 0;
   if (!valid)
     pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                   "a group of %" PRId64 "; accepted: a number that divides its channels", groups);
@@ -435,14 +396,14 @@ static void lower_einsum(const struct onnx_layer *layer, const struct pz_onnx_no
                   "this equation is not supported; accepted: two operands, letters, '...' and a "
                   "result");
   uint32_t in[3] = {node->in[0], node->in[1], PZ_NONE};
-  if (value_at(layer, in[0])->role == PZ_ONNX_PARAM) exchange_operands(in, &dims);
+  if (layer->values[in[0]].role == PZ_ONNX_PARAM) exchange_operands(in, &dims);
   lower_contraction(layer, node, in, dims);
 }
 
 /* Adds flash attention, one operator for scores, softmax and context. */
 static void lower_attention(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t query = node->in[0], key = node->in[1];
-  int rank_q = value_at(layer, query)->rank, rank_k = value_at(layer, key)->rank;
+  int rank_q = layer->values[query].rank, rank_k = layer->values[key].rank;
   struct pz_dims dims = {.batch = local_span(layer, query, 0, rank_q - 2),
                          .m = local_dim(layer, query, rank_q - 2),
                          .n = local_dim(layer, key, rank_k - 1),
@@ -458,7 +419,8 @@ static void lower_attention(const struct onnx_layer *layer, const struct pz_onnx
 
 /* ---- moving data ---------------------------------------------------------------------------- */
 
-/* Returns whether a node selects parts of an activation, so that its results are views. */
+/* Returns whether a node selects parts of an activation (Slice, Split, Gather with constant
+ * indices), so that its results are views. */
 static bool selects_part(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (node->fused >= 0 || node->removed || !input || input->role != PZ_ONNX_ACTIVATION)
@@ -476,10 +438,10 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
     return;
   }
   struct pz_graph *built = layer->builder->graph;
-  const struct pz_onnx_value *input = value_at(layer, node->in[0]);
+  const struct pz_onnx_value *input = &layer->values[node->in[0]];
   uint32_t whole = find_tensor(layer, node->in[0]), self = pz_onnx_node_index(node);
   uint32_t begin = layer->segment->first, end = begin + layer->segment->n, previous = PZ_NONE;
-  uint32_t root = value_at(layer, node->out[0])->root;
+  uint32_t root = layer->values[node->out[0]].root;
   bool is_added = layer->lowering->built_in[root] == layer->lowering->layer;
   if (is_added) return;
   struct pz_vec parts;
@@ -496,7 +458,7 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
     for (uint32_t j = 0; j < consumer->n_out; j++) {
       uint32_t output = consumer->out[j];
       char name[LONGEST_NAME];
-      if (output == PZ_NONE || !value_at(layer, output)->live) continue;
+      if (output == PZ_NONE || !layer->values[output].live) continue;
       uint32_t part = add_activation(layer, tensor_name(layer, output, name), output);
       pz_graph_tensor(built, part)->storage = pz_graph_tensor(built, whole)->storage;
       set_result(layer, output, part);
@@ -528,7 +490,7 @@ static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_no
                      .n_in = n,
                      .out = &out,
                      .n_out = 1,
-                     .replicated = layer->lowering->sharding->tp > 1 && !is_sharded(layer, output),
+                     .replicated = layer->sharding->tp > 1 && !layer->sharding->dim[output],
                      .dims = {1, shape.d[0], shape.n > 1 ? shape.d[1] : 1, 1}};
   set_result(layer, output, out);
   pz_graph_add_op(layer->builder->graph, PZ_FORWARD, &op);
@@ -538,9 +500,8 @@ static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_no
  * selects rows of an activation instead. */
 static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t table = node->in[0], ids = node->n_in > 1 ? node->in[1] : PZ_NONE;
-  bool lookup = value_at(layer, table)->role == PZ_ONNX_PARAM &&
-                value_at(layer, table)->rank == 2 && pz_onnx_int_attribute(node, "axis", 0) == 0 &&
-                ids != PZ_NONE;
+  bool lookup = layer->values[table].role == PZ_ONNX_PARAM && layer->values[table].rank == 2 &&
+                pz_onnx_int_attribute(node, "axis", 0) == 0 && ids != PZ_NONE;
   if (selects_part(node)) {
     lower_part(layer, node);
     return;
@@ -550,12 +511,15 @@ static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_no
     return;
   }
   char name[LONGEST_NAME];
-  struct pz_shape shape = PZ_SHAPE(local_elements(layer, ids));
+  struct pz_shape shape = PZ_SHAPE(local_span(layer, ids, 0, layer->values[ids].rank));
   uint32_t index = pz_build_data(layer->builder, tensor_name(layer, ids, name), PZ_INDEX, shape);
   struct pz_op_spec spec = {.kind = PZ_OP_EMBEDDING,
                             .in = {index, find_tensor(layer, table), PZ_NONE}};
   add_operator(layer, node, &spec);
-  if (product_division(layer, node) == PZ_DIVIDE_ROWS) leave_region(layer, node->out[0], 0);
+  uint32_t output = node->out[0];
+  if (layer->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_ROWS)
+    set_tensor(layer, output,
+               pz_build_leave(layer->builder, layer->name, find_tensor(layer, output), 0));
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -615,12 +579,17 @@ static void lower_node(struct onnx_layer *layer, const struct pz_onnx_node *node
   }
 }
 
-/* ---- the layer ------------------------------------------------------------------------------ */
-
-void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering,
-                         struct pz_builder *builder, const struct pz_onnx_segment *segment) {
+/* Adds tensors that enter, operators, tensors that leave, and the loss in the last layer. */
+void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
+  const struct pz_onnx_layer_task *task = ctx;
+  struct pz_onnx_lowering *lowering = task->lowering;
+  const struct pz_onnx_segment *segment = task->segment;
   const struct pz_onnx_layering *layering = lowering->layering;
-  struct onnx_layer layer = {call, lowering, builder, layering->graph, segment, ""};
+  struct onnx_layer layer = {.call = task->call, .lowering = lowering, .builder = builder};
+  layer.graph = layering->graph;
+  layer.values = layering->graph->values.items;
+  layer.sharding = lowering->sharding;
+  layer.segment = segment;
   bool last = segment == pz_onnx_segment(layering, layering->segments.n - 1);
   struct pz_graph *built = builder->graph;
   uint32_t *also_in = pz_alloc(built->call, segment->n_in, sizeof *also_in);
@@ -643,17 +612,18 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
     lower_node(&layer, pz_onnx_at(layering, segment->first + i));
   /* The first value that leaves is the output of the layer; in the last layer, it is the result
    * of the model.  The other values leave beside it. */
-  if (!last && !segment->n_out) raise_internal(&layer);
+  if (!last && !segment->n_out)
+    pz_raise(task->call, PZ_INTERNAL, "%s: internal error", layering->graph->file);
   uint32_t output = last ? layering->result : segment->out[0];
   for (uint32_t i = 0; i < segment->n_out; i++)
-    if (segment->out[i] != value_at(&layer, output)->root)
+    if (segment->out[i] != layer.values[output].root)
       also_out[built->n_also_out++] = find_tensor(&layer, segment->out[i]);
   built->also_out = also_out;
   built->output = find_tensor(&layer, output);
   if (!last) return;
   /* The loss is computed from the model's result, unless that is a loss itself, one number for
    * each sample. */
-  const struct pz_onnx_value *result = value_at(&layer, layering->result);
+  const struct pz_onnx_value *result = &layer.values[layering->result];
   if (result->rank < 1 || result->dim[result->rank - 1] < 2) return;
   builder->tokens = local_span(&layer, layering->result, 0, result->rank - 1);
   built->output = pz_kernel_loss(builder, built->output, false);

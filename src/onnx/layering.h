@@ -41,6 +41,7 @@ static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layerin
   return pz_onnx_node(layering->graph, layering->order[place]);
 }
 
+/* Returns segment i of a layering. */
 static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layering *layering,
                                                       uint32_t i) {
   return pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
@@ -101,12 +102,15 @@ struct pz_onnx_lowering {
   uint32_t layer;     /* number of the layer that is being built, from 1 */
 };
 
-struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,
-                                              const struct pz_onnx_layering *layering,
-                                              const struct pz_onnx_sharding *sharding);
+/* The argument of pz_onnx_build_layer(). */
+struct pz_onnx_layer_task {
+  struct pz_call *call;
+  struct pz_onnx_lowering *lowering;
+  const struct pz_onnx_segment *segment;
+};
 
-/* Builds one instance of a segment.  The last one of the model ends with the loss. */
-void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering,
-                         struct pz_builder *builder, const struct pz_onnx_segment *segment);
+/* Builds one instance of a segment (a callback of struct pz_layer_plan).  The last segment of the
+ * model ends with the loss. */
+void pz_onnx_build_layer(struct pz_builder *builder, void *task);
 
 #endif

@@ -78,9 +78,7 @@ static const struct pz_onnx_op op_table[] = {
     {"Where", S(BROADCAST), L(BINARY), K(SCALE_MASK), true},
 };
 
-static const struct pz_onnx_op unknown_op = {"?", S(UNKNOWN), L(VECTOR), K(MUL), false};
-
-const struct pz_onnx_op *pz_onnx_op_unknown(void) { return &unknown_op; }
+const struct pz_onnx_op pz_onnx_unknown_op = {"?", S(UNKNOWN), L(VECTOR), K(MUL), false};
 
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type) {
   size_t length = strlen(type);

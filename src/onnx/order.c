@@ -2,12 +2,10 @@
  * long their results are needed.
  *
  * pz_onnx_order_make() finds those nodes (classify_nodes) and lists them in topological order,
- * hoisted ones first.  It records for every value where it is first and last used (note_uses),
- * whether matrices are shared (note_sharing), and how many values cross each place
- * (count_crossings), which determines where the order can be cut into layers. */
+ * hoisted ones first.  It records where every value is first and last used and whether matrices
+ * are shared (note_uses), and counts the values that cross each place, which determines where the
+ * order can be cut into layers. */
 #include "onnx/layering.h"
-
-/* ---- properties of values and nodes --------------------------------------------------------- */
 
 uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t id) {
   const struct pz_onnx_value *value = pz_onnx_value(layering->graph, id);
@@ -18,26 +16,27 @@ bool pz_onnx_is_product(const struct pz_onnx_node *node) {
   return node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
 }
 
-/* Returns whether a value has at most one dimension above 1, as a scale or a shift has. */
+/* Returns whether a value has at most one dimension above 1, as the scale or the shift of a norm
+ * has. */
 static bool is_vector(const struct pz_onnx_value *value) {
   int wide = 0;
   for (int i = 0; i < value->rank; i++) wide += value->dim[i] > 1;
   return wide < 2;
 }
 
+/* Exporters store equal vectors, such as biases of zeros, once for all layers. */
 bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t id) {
-  const struct pz_onnx_value *value = pz_onnx_value(layering->graph, id);
-  return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, value->root));
+  uint32_t root = pz_onnx_value(layering->graph, id)->root;
+  return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, root));
 }
 
+/* A parameter belongs to the layer that reads it first. */
 bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
                      uint32_t n) {
   uint32_t first_use = layering->first_use[pz_onnx_value(layering->graph, value)->root];
   if (pz_onnx_is_merged(layering, value)) return false;
   return first_use < first || first_use >= first + n;
 }
-
-/* ---- hoisting ------------------------------------------------------------------------------- */
 
 /* The position that a node gets in the order. */
 enum position {
@@ -47,7 +46,8 @@ enum position {
   HOISTED,     /* invariant, but read by several operators, and therefore moved to the front */
 };
 
-/* Returns whether a node becomes an operator.  Views and nodes without a gradient do not. */
+/* Returns whether a node becomes an operator: whether a result carries a gradient and is no view.
+ * */
 static bool is_operator(const struct pz_onnx_node *node) {
   if (node->removed) return false;
   for (uint32_t j = 0; j < node->n_out; j++) {
@@ -57,25 +57,11 @@ static bool is_operator(const struct pz_onnx_node *node) {
   return false;
 }
 
-/* Returns whether `mark` is set for a result of the node. */
+/* Returns whether `mark`, an array by value, is set for a result of the node. */
 static bool any_result_marked(const struct pz_onnx_node *node, const bool *mark) {
   for (uint32_t j = 0; j < node->n_out; j++)
     if (node->out[j] != PZ_NONE && mark[node->out[j]]) return true;
   return false;
-}
-
-/* Marks the values that depend on the contents of the inputs, not only on their sizes. */
-static void mark_input_dependent(const struct pz_onnx_graph *graph, bool *dependent) {
-  for (uint32_t i = 0; i < graph->values.n; i++) dependent[i] = pz_onnx_value(graph, i)->input;
-  for (uint32_t i = 0; i < graph->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
-    bool any = false;
-    for (uint32_t k = 0; k < node->n_in; k++)
-      if (node->in[k] != PZ_NONE && dependent[node->in[k]]) any = true;
-    if (node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR) any = false;
-    for (uint32_t j = 0; j < node->n_out; j++)
-      if (node->out[j] != PZ_NONE) dependent[node->out[j]] = any;
-  }
 }
 
 /* Marks the values on which an output with a gradient depends.  Nodes that lead only to indices or
@@ -96,7 +82,8 @@ static void mark_needed(const struct pz_onnx_graph *graph, bool *needed) {
   }
 }
 
-/* Returns whether the node is element-wise work on invariant values and data. */
+/* Returns whether the node is element-wise work on results of invariant nodes and on data.
+ * `position` (enum position) is known for the nodes before it. */
 static bool extends_invariant(const struct pz_onnx_node *node, const uint8_t *position) {
   bool has_invariant_input = false;
   if (node->fused >= 0 || !node->op->elementwise) return false;
@@ -122,7 +109,17 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
   bool *needed = pz_alloc(call, graph->values.n, sizeof *needed);
   /* n_readers[i]: operators in order that read results of node i, counted up to 2 */
   uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers);
-  mark_input_dependent(graph, dependent);
+  /* Mark the values that depend on the contents of the inputs, not only on their sizes. */
+  for (uint32_t i = 0; i < graph->values.n; i++) dependent[i] = pz_onnx_value(graph, i)->input;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
+    bool any = false;
+    for (uint32_t k = 0; k < node->n_in; k++)
+      if (node->in[k] != PZ_NONE && dependent[node->in[k]]) any = true;
+    if (node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR) any = false;
+    for (uint32_t j = 0; j < node->n_out; j++)
+      if (node->out[j] != PZ_NONE) dependent[node->out[j]] = any;
+  }
   mark_needed(graph, needed);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
@@ -144,20 +141,27 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
   }
 }
 
-/* ---- uses ----------------------------------------------------------------------------------- */
-
-/* Records the first and the last use of every value.  The loss is computed from the first
+/* Records the first and the last use of every value, and whether several products use the same
+ * matrix, which means that it is shared on purpose.  An embedding that is also the output matrix
+ * does not count, because its lookup is no product.  The loss is computed from the first
  * floating-point output.  That output, and other outputs that no operator reads, are needed until
  * the end. */
-static void note_uses(struct pz_onnx_layering *layering) {
+static void note_uses(struct pz_call *call, struct pz_onnx_layering *layering) {
   const struct pz_onnx_graph *graph = layering->graph;
+  bool *used_by_product = pz_alloc(call, graph->values.n, sizeof *used_by_product);
   for (uint32_t place = 0; place < layering->n; place++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+    bool is_product = pz_onnx_is_product(node);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value || value->role == PZ_ONNX_DATA) continue;
-      if (layering->first_use[value->root] == PZ_NONE) layering->first_use[value->root] = place;
-      layering->last_use[value->root] = place;
+      uint32_t root = value->root;
+      if (layering->first_use[root] == PZ_NONE) layering->first_use[root] = place;
+      layering->last_use[root] = place;
+      bool is_param = value->role == PZ_ONNX_PARAM;
+      if (!is_product || !is_param || is_vector(pz_onnx_value(graph, root))) continue;
+      if (used_by_product[root]) layering->shares_matrices = true;
+      used_by_product[root] = true;
     }
   }
   layering->result = PZ_NONE;
@@ -171,42 +175,7 @@ static void note_uses(struct pz_onnx_layering *layering) {
   }
 }
 
-/* Records whether several products use the same matrix, which means that it is shared on purpose.
- * An embedding that is also the output matrix does not count, because its lookup is no product. */
-static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering) {
-  bool *used = pz_alloc(call, layering->graph->values.n, sizeof *used);
-  for (uint32_t place = 0; place < layering->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
-    if (!pz_onnx_is_product(node)) continue;
-    for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(node, k);
-      if (!value || value->role != PZ_ONNX_PARAM ||
-          is_vector(pz_onnx_value(layering->graph, value->root)))
-        continue;
-      if (used[value->root]) layering->shares_matrices = true;
-      used[value->root] = true;
-    }
-  }
-}
-
-/* Counts the values that are alive at each place: first the differences between neighbours, modulo
- * 2^32, then their sums. */
-static void count_crossings(struct pz_onnx_layering *layering) {
-  for (uint32_t place = 0; place < layering->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
-    for (uint32_t j = 0; j < node->n_out; j++) {
-      const struct pz_onnx_value *value = pz_onnx_result(node, j);
-      if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
-      uint32_t last = layering->last_use[node->out[j]];
-      if (last == PZ_NONE) continue;
-      layering->crossing[place + 1]++;
-      layering->crossing[last + 1]--;
-    }
-  }
-  for (uint32_t place = 1; place <= layering->n; place++)
-    layering->crossing[place] += layering->crossing[place - 1];
-}
-
+/* Lists the operators, hoisted ones first, and records where values are used and alive. */
 void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering) {
   uint32_t n = layering->graph->nodes.n, n_values = layering->graph->values.n;
   uint8_t *position = pz_alloc(call, n, sizeof *position);
@@ -231,7 +200,20 @@ void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering)
       layering->order[layering->n++] = i;
     }
   }
-  note_uses(layering);
-  note_sharing(call, layering);
-  count_crossings(layering);
+  note_uses(call, layering);
+  /* Count the values that are alive at each place: first the differences between neighbours, modulo
+   * 2^32, then their sums. */
+  for (uint32_t place = 0; place < layering->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+    for (uint32_t j = 0; j < node->n_out; j++) {
+      const struct pz_onnx_value *value = pz_onnx_result(node, j);
+      if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
+      uint32_t last = layering->last_use[node->out[j]];
+      if (last == PZ_NONE) continue;
+      layering->crossing[place + 1]++;
+      layering->crossing[last + 1]--;
+    }
+  }
+  for (uint32_t place = 1; place <= layering->n; place++)
+    layering->crossing[place] += layering->crossing[place - 1];
 }

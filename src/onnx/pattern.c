@@ -1,7 +1,7 @@
 /* Patterns: norms, activations, rotary embeddings, biases, masks and attention, which exporters
  * split into elementary nodes, are found by their structure and become one operator each.
  *
- * * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for
+ * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for
  * attention) and follow producers and consumers, ignoring conversions.  A pattern is applied by
  * giving its last node the inputs of the whole pattern and its kind (fuse_node).  Nodes whose
  * results are no longer read are removed later. */
@@ -21,21 +21,15 @@ static bool is_plain(const struct pz_onnx_node *node, const char *type) {
   return node && node->fused < 0 && pz_onnx_is_type(node, type);
 }
 
+/* Returns whether a node multiplies or divides two values and is not part of a pattern.  The node
+ * may be NULL. */
 static bool is_scaling(const struct pz_onnx_node *node) {
   return is_plain(node, "Mul") || is_plain(node, "Div");
 }
 
-/* Returns whether a node only converts or renames its input. */
+/* Returns whether a node only converts or renames its input.  The node may be NULL. */
 static bool is_conversion(const struct pz_onnx_node *node) {
   return is_plain(node, "Cast") || is_plain(node, "Identity");
-}
-
-static bool has_input(const struct pz_onnx_node *node) {
-  return node->n_in && node->in[0] != PZ_NONE;
-}
-
-static bool has_result(const struct pz_onnx_node *node) {
-  return node->n_out >= 1 && node->out[0] != PZ_NONE;
 }
 
 /* Returns the node that produces a value, or NULL. */
@@ -47,7 +41,7 @@ static const struct pz_onnx_node *find_producer(const struct pz_onnx_graph *grap
 /* Returns the value from which a value was converted, or the value itself. */
 static uint32_t skip_conversions(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = find_producer(graph, id);
-  while (is_conversion(node) && has_input(node)) {
+  while (is_conversion(node) && pz_onnx_input(node, 0)) {
     id = node->in[0];
     node = find_producer(graph, id);
   }
@@ -61,7 +55,7 @@ static const struct pz_onnx_node *find_plain_producer(const struct pz_onnx_graph
 }
 
 /* Returns the only node that reads a value, after any conversions, or NULL. *read_value receives
- * the value that this node reads. */
+ * the index of the value that this node reads, which conversions may have made from value `id`. */
 static struct pz_onnx_node *find_only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
                                                uint32_t *read_value) {
   for (int i = 0; i < LONGEST; i++) {
@@ -70,13 +64,13 @@ static struct pz_onnx_node *find_only_consumer(const struct pz_onnx_graph *graph
     struct pz_onnx_node *node = pz_onnx_node(graph, graph->consumers[input->first_consumer]);
     *read_value = id;
     if (!is_conversion(node)) return node;
-    if (!has_result(node)) return NULL;
+    if (!pz_onnx_result(node, 0)) return NULL;
     id = node->out[0];
   }
   return NULL;
 }
 
-/* Returns the operand of a two-operand node that is not this value. */
+/* Returns the operand of a two-operand node that is not value `id`, or PZ_NONE. */
 static uint32_t other_operand(const struct pz_onnx_node *node, uint32_t id) {
   if (node->n_in != 2) return PZ_NONE;
   return node->in[0] == id ? node->in[1] : node->in[0];
@@ -116,8 +110,8 @@ static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   return false;
 }
 
-/* Makes a node represent a pattern of this kind.  `in` has up to four inputs; PZ_NONE ends the
- * list. */
+/* Makes a node stand for a whole pattern, as an operator of this kind (PZ_OP_*) with the inputs
+ * `in`, up to four of them; PZ_NONE ends the list. */
 static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
                       const uint32_t in[4]) {
   uint32_t n = 0;
@@ -129,7 +123,7 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 
 /* ---- norms: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift ----------- */
 
-/* Returns `deviation` if the value is mean(deviation^2), otherwise PZ_NONE. */
+/* Returns x if a value is mean(x^2), otherwise PZ_NONE. */
 static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *mean = find_plain_producer(graph, id);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
@@ -145,43 +139,26 @@ static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id
   return multiplies_itself ? deviation : PZ_NONE;
 }
 
-/* Returns the node that computes deviation / root or deviation * (1 / root), or NULL. */
-static struct pz_onnx_node *match_division(const struct pz_onnx_node *root, uint32_t deviation) {
-  const struct pz_onnx_graph *graph = root->graph;
-  uint32_t read_value;
-  struct pz_onnx_node *node = find_only_consumer(graph, root->out[0], &read_value);
-  bool inverse =
-      is_plain(node, "Reciprocal") || (is_plain(node, "Div") && is_number(graph, node->in[0]));
-  if (inverse && has_result(node)) node = find_only_consumer(graph, node->out[0], &read_value);
-  if (!is_scaling(node) || !has_result(node)) return NULL;
-  uint32_t numerator = other_operand(node, read_value);
-  return numerator != PZ_NONE && skip_conversions(graph, numerator) == deviation ? node : NULL;
-}
-
-/* Returns the parameter of a scale, which is a weight or the weight in 1 + weight, or PZ_NONE. */
-static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
-  if (id == PZ_NONE) return PZ_NONE;
-  if (is_weight_view(graph, id)) return skip_conversions(graph, id);
-  const struct pz_onnx_node *sum = find_plain_producer(graph, id);
-  if (!is_plain(sum, "Add") || sum->n_in != 2) return PZ_NONE;
-  for (int i = 0; i < 2; i++)
-    if (is_number(graph, sum->in[i]) && is_weight_view(graph, sum->in[1 - i]))
-      return skip_conversions(graph, sum->in[1 - i]);
-  return PZ_NONE;
-}
-
-/* Finds a scale and a shift that follow the node `last`, and stores them in in[1] and in[2].
- * Returns the last node of the pattern. */
+/* Finds a multiplication by a weight (scale) and an addition of a weight (shift) after the node
+ * `last`, and stores the weights in in[1] and in[2].  Returns the last node of the pattern. */
 static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uint32_t in[4]) {
   const struct pz_onnx_graph *graph = last->graph;
   uint32_t read_value = PZ_NONE;
   struct pz_onnx_node *scaling = find_only_consumer(graph, last->out[0], &read_value);
-  if (!is_plain(scaling, "Mul") || !has_result(scaling)) return last;
-  uint32_t scale = match_scale(graph, other_operand(scaling, read_value));
-  if (scale == PZ_NONE) return last;
-  in[1] = scale;
+  if (!is_plain(scaling, "Mul") || !pz_onnx_result(scaling, 0)) return last;
+  /* The scale is a weight, or the weight in 1 + weight. */
+  uint32_t scale = other_operand(scaling, read_value);
+  const struct pz_onnx_node *offset = find_plain_producer(graph, scale);
+  bool may_add_one = !is_weight_view(graph, scale) && is_plain(offset, "Add") && offset->n_in == 2;
+  for (int i = 0; i < 2 && may_add_one; i++)
+    if (is_number(graph, offset->in[i]) && is_weight_view(graph, offset->in[1 - i])) {
+      scale = offset->in[1 - i];
+      break;
+    }
+  if (!is_weight_view(graph, scale)) return last;
+  in[1] = skip_conversions(graph, scale);
   struct pz_onnx_node *sum = find_only_consumer(graph, scaling->out[0], &read_value);
-  if (!is_plain(sum, "Add") || !has_result(sum)) return scaling;
+  if (!is_plain(sum, "Add") || !pz_onnx_result(sum, 0)) return scaling;
   uint32_t shift = other_operand(sum, read_value);
   if (!is_weight_view(graph, shift)) return scaling;
   in[2] = skip_conversions(graph, shift);
@@ -192,14 +169,22 @@ static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uin
  * `root` is its square root.  A norm that does not subtract the mean is an RMS norm. */
 static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   const struct pz_onnx_graph *graph = root->graph;
-  if (!has_result(root) || !has_input(root)) return;
+  if (!pz_onnx_result(root, 0) || !pz_onnx_input(root, 0)) return;
   /* The mean square of `deviation` is under the root, with or without epsilon. */
   const struct pz_onnx_node *sum = find_plain_producer(graph, root->in[0]);
   bool adds_epsilon = is_plain(sum, "Add") && sum->n_in == 2;
   uint32_t mean_square = adds_epsilon ? operand_beside_number(sum) : root->in[0];
   uint32_t deviation = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
-  struct pz_onnx_node *last = deviation == PZ_NONE ? NULL : match_division(root, deviation);
-  if (!last) return;
+  if (deviation == PZ_NONE) return;
+  /* It is divided by the root, or multiplied by 1 / root. */
+  uint32_t read_value;
+  struct pz_onnx_node *last = find_only_consumer(graph, root->out[0], &read_value);
+  bool inverts =
+      is_plain(last, "Reciprocal") || (is_plain(last, "Div") && is_number(graph, last->in[0]));
+  if (inverts && pz_onnx_result(last, 0))
+    last = find_only_consumer(graph, last->out[0], &read_value);
+  if (!is_scaling(last) || !pz_onnx_result(last, 0)) return;
+  if (skip_conversions(graph, other_operand(last, read_value)) != deviation) return;
   /* `deviation` is x - mean(x) in a layer norm, and x in an RMS norm. */
   const struct pz_onnx_node *difference = find_producer(graph, deviation);
   uint32_t x = deviation;
@@ -219,9 +204,9 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
 static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *norm) {
   const struct pz_onnx_node *groups = norm->n_in ? find_producer(norm->graph, norm->in[0]) : NULL;
   uint32_t read_value;
-  if (!is_plain(groups, "Reshape") || !has_input(groups) || !has_result(norm)) return;
+  if (!is_plain(groups, "Reshape") || !pz_onnx_input(groups, 0) || !pz_onnx_result(norm, 0)) return;
   struct pz_onnx_node *back = find_only_consumer(norm->graph, norm->out[0], &read_value);
-  if (!is_plain(back, "Reshape") || !has_result(back)) return;
+  if (!is_plain(back, "Reshape") || !pz_onnx_result(back, 0)) return;
   uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
   struct pz_onnx_node *last = match_scale_and_shift(back, in);
   if (in[2] != PZ_NONE) fuse_node(call, last, PZ_OP_LAYERNORM, in);
@@ -244,31 +229,18 @@ static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint3
   return node->n_in > 0;
 }
 
-/* Returns the value x of which `argument` is a function, if `factor` is x or x times a number;
- * otherwise PZ_NONE. */
-static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argument,
-                              uint32_t factor) {
-  uint32_t source = skip_conversions(graph, factor);
-  if (is_function_of(graph, argument, source, DEEPEST)) return source;
-  const struct pz_onnx_node *node = find_producer(graph, source);
-  if (!is_scaling(node)) return PZ_NONE;
-  uint32_t scaled = operand_beside_number(node);
-  source = skip_conversions(graph, scaled);
-  return is_function_of(graph, argument, source, DEEPEST) ? source : PZ_NONE;
-}
-
 /* Fuses x f(x), with additions and multiplications of numbers in between, such as SiLU and all
  * forms of GELU. `function` is the node that computes f.  The pattern ends with the product, or
  * with numbers that scale the product. */
 static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *function, int kind) {
   const struct pz_onnx_graph *graph = function->graph;
-  if (!has_result(function) || !has_input(function)) return;
+  if (!pz_onnx_result(function, 0) || !pz_onnx_input(function, 0)) return;
   struct pz_onnx_node *last = NULL;
   uint32_t source = PZ_NONE, via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
     struct pz_onnx_node *node = find_only_consumer(graph, last ? last->out[0] : via, &via);
     bool scales = is_scaling(node), shifts = is_plain(node, "Add") || is_plain(node, "Sub");
-    if (!(scales || shifts) || node->n_in != 2 || !has_result(node)) break;
+    if (!(scales || shifts) || node->n_in != 2 || !pz_onnx_result(node, 0)) break;
     uint32_t operand = other_operand(node, via);
     bool before_product = source == PZ_NONE;
     if (is_number(graph, operand) && (before_product || scales)) {
@@ -279,8 +251,13 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
       continue;
     }
     if (!before_product || !is_plain(node, "Mul")) break;
-    source = common_source(graph, function->in[0], operand);
-    if (source == PZ_NONE) break;
+    /* The factor is x, or x times a number. */
+    source = skip_conversions(graph, operand);
+    const struct pz_onnx_node *scaling = find_producer(graph, source);
+    if (!is_function_of(graph, function->in[0], source, DEEPEST) && is_scaling(scaling))
+      source = skip_conversions(graph, operand_beside_number(scaling));
+    bool is_source = source != PZ_NONE;
+    if (!is_source || !is_function_of(graph, function->in[0], source, DEEPEST)) break;
     last = node;
   }
   if (last) fuse_node(call, last, kind, (uint32_t[4]){source, PZ_NONE, PZ_NONE, PZ_NONE});
@@ -301,7 +278,7 @@ static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_nod
 
 /* Returns whether a node is a plain view of its first input.  The node may be NULL. */
 static bool is_view(const struct pz_onnx_node *node) {
-  return node && node->fused < 0 && node->op->lower == PZ_LOWER_VIEW && has_input(node);
+  return node && node->fused < 0 && node->op->lower == PZ_LOWER_VIEW && pz_onnx_input(node, 0);
 }
 
 /* Returns the node that produces a value, before any views, or NULL. */
@@ -312,7 +289,7 @@ static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_gra
   return node;
 }
 
-/* Returns x if a value consists of some columns of x, otherwise PZ_NONE. */
+/* Returns x if a value is a Slice, Split or Gather of x, before any views, otherwise PZ_NONE. */
 static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = producer_before_views(graph, id);
   bool selects = is_plain(node, "Slice") || is_plain(node, "Split") || is_plain(node, "Gather");
@@ -324,15 +301,15 @@ static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
 static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotation) {
   const struct pz_onnx_graph *graph = rotation->graph;
   uint32_t read_value;
-  if (rotation->n_in != 2 || !has_result(rotation)) return;
+  if (rotation->n_in != 2 || !pz_onnx_result(rotation, 0)) return;
   const struct pz_onnx_node *negation = producer_before_views(graph, rotation->in[0]);
   if (!is_plain(negation, "Neg") || !negation->n_in) return;
   uint32_t x = match_columns(graph, negation->in[0]);
   if (x == PZ_NONE || x != match_columns(graph, rotation->in[1])) return;
   struct pz_onnx_node *sine_product = find_only_consumer(graph, rotation->out[0], &read_value);
-  for (int i = 0; i < LONGEST && is_view(sine_product) && has_result(sine_product); i++)
+  for (int i = 0; i < LONGEST && is_view(sine_product) && pz_onnx_result(sine_product, 0); i++)
     sine_product = find_only_consumer(graph, sine_product->out[0], &read_value);
-  if (!is_plain(sine_product, "Mul") || !has_result(sine_product)) return;
+  if (!is_plain(sine_product, "Mul") || !pz_onnx_result(sine_product, 0)) return;
   uint32_t sines = other_operand(sine_product, read_value);
   struct pz_onnx_node *sum = find_only_consumer(graph, sine_product->out[0], &read_value);
   if (!is_plain(sum, "Add") || sines == PZ_NONE) return;
@@ -355,9 +332,10 @@ static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotatio
 static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) {
   const struct pz_onnx_graph *graph = product->graph;
   uint32_t read_value;
-  if (product->n_in != 2 || !has_result(product) || !is_weight_view(graph, product->in[1])) return;
+  if (product->n_in != 2 || !pz_onnx_result(product, 0) || !is_weight_view(graph, product->in[1]))
+    return;
   struct pz_onnx_node *sum = find_only_consumer(graph, product->out[0], &read_value);
-  if (!is_plain(sum, "Add") || !has_result(sum)) return;
+  if (!is_plain(sum, "Add") || !pz_onnx_result(sum, 0)) return;
   uint32_t bias = other_operand(sum, read_value);
   if (bias == PZ_NONE || !is_weight_view(graph, bias)) return;
   const struct pz_onnx_value *bias_value = pz_onnx_value(graph, bias);
@@ -408,15 +386,14 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bo
   }
 }
 
-/* ---- attention ------------------------------------------------------------------------------ */
-
 /* Follows every softmax back to the product that computes the scores, through element-wise nodes
  * such as scaling and masking, and forward to the product with the values, and fuses all of
  * them. */
 void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t n = 0; n < graph->nodes.n; n++) {
     const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
-    if (!is_plain(softmax, "Softmax") || !has_result(softmax) || !has_input(softmax)) continue;
+    if (!is_plain(softmax, "Softmax") || !pz_onnx_result(softmax, 0) || !pz_onnx_input(softmax, 0))
+      continue;
     const struct pz_onnx_node *scores = find_plain_producer(graph, softmax->in[0]);
     for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
       uint32_t next = PZ_NONE;
@@ -429,7 +406,7 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
     uint32_t read_value = PZ_NONE;
     struct pz_onnx_node *context = find_only_consumer(graph, softmax->out[0], &read_value);
     if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) continue;
-    if (context->n_in != 2 || context->in[0] != read_value || !has_result(context)) continue;
+    if (context->n_in != 2 || context->in[0] != read_value || !pz_onnx_result(context, 0)) continue;
     const struct pz_onnx_value *query = pz_onnx_input(scores, 0);
     const struct pz_onnx_value *key = pz_onnx_input(scores, 1);
     if (!query || !key || context->in[1] == PZ_NONE) continue;
@@ -445,7 +422,7 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
 void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *sum = pz_onnx_node(graph, i);
-    if (!is_plain(sum, "Add") || sum->n_in != 2 || !has_result(sum)) continue;
+    if (!is_plain(sum, "Add") || sum->n_in != 2 || !pz_onnx_result(sum, 0)) continue;
     for (int k = 0; k < 2; k++) {
       if (sum->in[0] == PZ_NONE || sum->in[1] == PZ_NONE) break;
       const struct pz_onnx_value *mask = pz_onnx_value(graph, sum->in[k]);

@@ -10,8 +10,6 @@
 
 enum { LEAST_OPSET = 9, MOST_OPSET = 22 };
 
-/* ---- values --------------------------------------------------------------------------------- */
-
 /* Returns the index of the value with this name, which is added if there is none. */
 static uint32_t find_or_add_value(struct pz_call *call, struct pz_onnx_graph *graph,
                                   const char *name) {
@@ -24,6 +22,7 @@ static uint32_t find_or_add_value(struct pz_call *call, struct pz_onnx_graph *gr
   return id;
 }
 
+/* Raises PZ_LIMIT if a stated size of a dimension is negative or too large. */
 static void check_dimension(struct pz_call *call, const struct pz_onnx_graph *graph,
                             const char *name, int64_t size) {
   if (size < 0 || size > PZ_ONNX_MOST_DIM)
@@ -32,6 +31,7 @@ static void check_dimension(struct pz_call *call, const struct pz_onnx_graph *gr
                 graph->file, name, size, PZ_ONNX_MOST_DIM);
 }
 
+/* Raises PZ_LIMIT if a tensor has too many dimensions. */
 static void check_rank(struct pz_call *call, const struct pz_onnx_graph *graph, const char *name,
                        size_t rank) {
   if (rank > PZ_ONNX_MOST_RANK)
@@ -68,7 +68,8 @@ static void read_stated_type(struct pz_call *call, const struct pz_onnx_graph *g
   value->symbols = symbols;
 }
 
-/* Reads inputs, outputs or stated shapes.  The values are appended to `list`, unless it is NULL. */
+/* Reads the stated types and shapes of inputs, outputs or other values.  Their indices are appended
+ * to `list`, unless it is NULL. */
 static void read_value_infos(struct pz_call *call, struct pz_onnx_graph *graph,
                              Onnx__ValueInfoProto *const *infos, size_t n, struct pz_vec *list) {
   for (size_t i = 0; i < n; i++) {
@@ -110,9 +111,8 @@ static void read_initializers(struct pz_call *call, struct pz_onnx_graph *graph,
   }
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------- */
-
-/* Returns the values with these names, or PZ_NONE for empty names. */
+/* Returns the indices of the values with these names, which are added to the graph if they are new,
+ * or PZ_NONE for empty names. */
 static uint32_t *read_names(struct pz_call *call, struct pz_onnx_graph *graph, char *const *names,
                             size_t n) {
   uint32_t *ids = pz_alloc(call, n, sizeof *ids);
@@ -143,12 +143,13 @@ static void look_up_type(struct pz_call *call, const Onnx__ModelProto *model,
     pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "calls a local function of the model; accepted: a model exported with "
                   "its functions inlined");
-  if (has_subgraph || (node->op && node->op->lower == PZ_LOWER_REFUSE))
+  bool is_refused = node->op && node->op->lower == PZ_LOWER_REFUSE;
+  if (has_subgraph || is_refused)
     pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "control flow with subgraphs is not imported; accepted: a model exported "
                   "without If, Loop and Scan");
   if (node->op) return;
-  node->op = pz_onnx_op_unknown();
+  node->op = &pz_onnx_unknown_op;
   if (!unknown_as_vector)
     pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "operator type '%.80s' of domain '%.80s' is unknown; accepted with "
@@ -156,7 +157,7 @@ static void look_up_type(struct pz_call *call, const Onnx__ModelProto *model,
                   node->type, node->domain[0] ? node->domain : "ai.onnx");
 }
 
-/* Appends a node, and records it as the producer of its results. */
+/* Appends a node to the graph, and records it as the producer of its results. */
 static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
                       const Onnx__ModelProto *model, const Onnx__NodeProto *proto,
                       bool unknown_as_vector) {
@@ -187,8 +188,6 @@ static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
   pz_append(call, &graph->nodes, &node);
 }
 
-/* ---- topological order ---------------------------------------------------------------------- */
-
 /* Sorts the nodes topologically by Kahn's algorithm, with a queue in the order of the file, unless
  * they are sorted already.  Raises an error for an input that is not produced, and for a cycle. */
 static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
@@ -200,7 +199,8 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
-      if (value && value->producer == PZ_NONE && !value->initializer && !value->input)
+      bool is_source = value && (value->initializer || value->input);
+      if (value && value->producer == PZ_NONE && !is_source)
         pz_onnx_raise(call, node, PZ_BAD_INPUT,
                       "reads tensor '%.120s', which no node, input or initializer produces; "
                       "accepted: the name of one that is there",
@@ -237,8 +237,6 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   memcpy(graph->nodes.items, sorted, n * sizeof *sorted);
   pz_onnx_link_consumers(call, graph);
 }
-
-/* ---- the graph ------------------------------------------------------------------------------ */
 
 void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const char *file,
                         const Onnx__ModelProto *model, bool unknown_as_vector) {

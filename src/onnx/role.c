@@ -10,8 +10,6 @@
 
 enum { DEEPEST = 12 }; /* most nodes that are followed from an initializer */
 
-/* ---- constants of the architecture ---------------------------------------------------------- */
-
 /* Returns whether a value is a constant and no parameter: a single number, known integers, or a
  * table of the architecture. */
 static bool is_constant(const struct pz_onnx_value *value) {
@@ -33,11 +31,8 @@ static bool leads_to_softmax(const struct pz_onnx_node *node) {
   return false;
 }
 
-static bool is_sine_or_cosine(const struct pz_onnx_node *node) {
-  return pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin");
-}
-
-/* Returns whether everything that is computed from a value ends in sines and cosines. */
+/* Returns whether a value is a table of rotary angles: whether everything that is computed from it,
+ * through at most `depth` nodes, ends in sines and cosines. */
 static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) {
   const struct pz_onnx_value *input = pz_onnx_value(graph, id);
   if (depth == 0 || !input->n_consumers || input->output) return false;
@@ -45,7 +40,8 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
     const struct pz_onnx_node *node =
         pz_onnx_node(graph, graph->consumers[input->first_consumer + c]);
     if (node->fused >= 0) return false;
-    if (is_sine_or_cosine(node) || node->op->lower == PZ_LOWER_DATA) continue;
+    if (pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin")) continue;
+    if (node->op->lower == PZ_LOWER_DATA) continue;
     if (!pz_onnx_result(node, 0) || !is_angle(graph, node->out[0], depth - 1)) return false;
   }
   return true;
@@ -54,20 +50,21 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
 static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, int depth,
                               bool may_mask);
 
-/* Returns whether a node uses a value like a constant of the architecture.  If may_mask is set, a
- * value that is added to attention scores is a mask.  A table that is looked up is a learned bias
- * and no mask. */
+/* Returns whether a node uses a value like a constant of the architecture; at most `depth` further
+ * nodes are followed.  If may_mask is set, a value that is added to attention scores is a mask.  A
+ * table that is looked up is a learned bias and no mask. */
 static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int depth,
                              bool may_mask) {
   enum pz_onnx_lower lower = node->op->lower;
   if (node->fused == PZ_OP_ROTARY) return node->n_in && node->in[0] != id;
   if (node->fused >= 0) return false;
+  if (pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin")) return true;
   bool no_gradient = lower == PZ_LOWER_DATA; /* comparisons, for example */
-  if (is_sine_or_cosine(node) || no_gradient) return true;
+  if (no_gradient) return true;
   bool adds = pz_onnx_is_type(node, "Add") || pz_onnx_is_type(node, "Sub") ||
               pz_onnx_is_type(node, "Where");
-  if (adds && may_mask && pz_onnx_value(node->graph, id)->rank >= 2 && leads_to_softmax(node))
-    return true;
+  bool is_wide = pz_onnx_value(node->graph, id)->rank >= 2;
+  if (adds && may_mask && is_wide && leads_to_softmax(node)) return true;
   /* Otherwise, the node must only move the value, or combine it with constants and data. */
   bool looks_up = pz_onnx_is_type(node, "Gather") || node->op->shape == PZ_SHAPE_INDEXED;
   bool moves = lower == PZ_LOWER_VIEW || lower == PZ_LOWER_PART || lower == PZ_LOWER_EXPAND ||
@@ -107,13 +104,14 @@ static bool works_by_sample(const struct pz_onnx_node *node, const struct pz_onn
   if (node->op->lower != PZ_LOWER_BINARY) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *input = pz_onnx_input(node, k);
-    if (input && input->rank > value->rank) return false;
-    if (input && input->rank == value->rank && input->dim[0] != value->dim[0] && input->dim[0] != 1)
-      return false;
+    if (!input || input->rank < value->rank) continue; /* broadcast over the samples */
+    if (input->rank > value->rank) return false;
+    if (input->dim[0] != value->dim[0] && input->dim[0] != 1) return false;
   }
   return true;
 }
 
+/* A table with rows for the exported samples is a constant, such as a mask. */
 void pz_onnx_find_batch_constants(struct pz_onnx_graph *graph, int64_t batch) {
   if (batch <= 1) return;
   for (uint32_t i = 0; i < graph->values.n; i++) {
@@ -126,8 +124,6 @@ void pz_onnx_find_batch_constants(struct pz_onnx_graph *graph, int64_t batch) {
     if (constant) value->constant_table = true;
   }
 }
-
-/* ---- roles ---------------------------------------------------------------------------------- */
 
 /* Assigns roles to the results of a node.  Views and the parts of a split parameter have the role
  * of the first input.  Other results are activations if an input is not data, and data otherwise.
@@ -182,8 +178,7 @@ void pz_onnx_assign_roles(struct pz_onnx_graph *graph, bool eager) {
   assign_all_roles(graph, eager);
 }
 
-/* ---- live values ---------------------------------------------------------------------------- */
-
+/* Follows the graph from the outputs back to the inputs. */
 void pz_onnx_find_live(struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->values.n; i++)
     pz_onnx_value(graph, i)->live = pz_onnx_value(graph, i)->output;

@@ -16,13 +16,10 @@
 
 /* ---- symbolic dimensions -------------------------------------------------------------------- */
 
+/* Room for "INPUT:AXIS", by which the user refers to a dimension of an input. */
 enum { PLACE_BYTES = 256 };
-/* Writes "INPUT:AXIS", the name by which the user refers to a dimension of an input. */
-static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *value, int axis) {
-  snprintf(place, PLACE_BYTES, "%.200s:%d", value->name, axis);
-}
 
-/* Returns whether an option NAME=SIZE has this name. */
+/* Returns whether an option "NAME=SIZE" has this name. */
 static bool option_names(const char *option, const char *name) {
   size_t n = strcspn(option, "=");
   return strlen(name) == n && strncmp(option, name, n) == 0;
@@ -50,7 +47,7 @@ static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *
       for (int d = 0; d < value->rank && value->symbols && !found; d++) {
         char place[PLACE_BYTES];
         if (!value->symbols[d]) continue;
-        spell_place(place, value, d);
+        snprintf(place, sizeof place, "%.200s:%d", value->name, d);
         found = option_names(options->dims[i], value->symbols[d]) ||
                 option_names(options->dims[i], place);
       }
@@ -62,7 +59,7 @@ static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *
   }
 }
 
-/* Returns the size that --dim gives to a name, or 0. */
+/* Returns the size that an option "NAME=SIZE" (--dim) gives to this name, or 0 if there is none. */
 static int64_t size_of_option(const struct pz_workload_options *options, const char *name) {
   size_t n = strlen(name);
   for (int i = 0; i < PZ_MOST_DIMS && options->dims[i]; i++)
@@ -78,16 +75,17 @@ static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *gra
                            int axis) {
   const char *name = value->symbols[axis];
   char place[PLACE_BYTES];
-  spell_place(place, value, axis);
+  snprintf(place, sizeof place, "%.200s:%d", value->name, axis);
   int64_t size = size_of_option(options, place);
   if (!size) size = size_of_option(options, name);
   bool batch = axis == 0;
   if (options->batch_dim)
     batch = strcmp(options->batch_dim, name) == 0 || strcmp(options->batch_dim, place) == 0;
   if (!size && batch) size = options->mbs;
-  bool index = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
-               value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
-  if (!size && axis == 1 && value->rank == 2 && index) size = options->seq;
+  bool is_index = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
+                  value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+  bool is_sequence = axis == 1 && value->rank == 2 && is_index;
+  if (!size && is_sequence) size = options->seq;
   if (!size)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
@@ -110,18 +108,16 @@ static const struct shape unknown = {.rank = UNKNOWN_RANK};
 /* The shape of a result if ONNX does not define the operator for its inputs. */
 static const struct shape impossible = {.rank = IMPOSSIBLE_RANK};
 
-/* Returns the shape of a value, which may be NULL. */
-static struct shape value_shape(const struct pz_onnx_value *value) {
+/* Returns the shape of input i of a node, which is unknown if the input is absent. */
+static struct shape input_shape(const struct pz_onnx_node *node, uint32_t i) {
+  const struct pz_onnx_value *value = pz_onnx_input(node, i);
   struct shape shape = {.rank = value ? value->rank : UNKNOWN_RANK};
-  for (int i = 0; i < shape.rank; i++) shape.dim[i] = value->dim[i];
+  for (int d = 0; d < shape.rank; d++) shape.dim[d] = value->dim[d];
   return shape;
 }
 
-static struct shape input_shape(const struct pz_onnx_node *node, uint32_t i) {
-  return value_shape(pz_onnx_input(node, i));
-}
-
-/* Returns the shape whose dimensions are the contents of input i. */
+/* Returns the shape whose dimensions are the elements of input i, or `unknown` unless they are
+ * known. */
 static struct shape shape_from_contents(const struct pz_onnx_node *node, uint32_t i) {
   const struct pz_onnx_value *value = pz_onnx_input(node, i);
   if (!value || !value->ints || value->n_ints > PZ_ONNX_MOST_RANK) return unknown;
@@ -131,14 +127,14 @@ static struct shape shape_from_contents(const struct pz_onnx_node *node, uint32_
 }
 
 /* Returns the attribute `axis`, counted from the front, or -1 if the shape is unknown or the axis
- * is out of range. */
+ * is out of range.  `absent` is its default in ONNX. */
 static int axis_attribute(const struct pz_onnx_node *node, const struct shape *shape,
                           int64_t absent) {
   if (shape->rank < 0) return -1;
   return pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", absent), shape->rank);
 }
 
-/* Returns whether all dimensions have a valid size. */
+/* Returns whether a shape is known and all its dimensions have a valid size. */
 static bool is_known(const struct shape *shape) {
   if (shape->rank < 0) return false;
   for (int i = 0; i < shape->rank; i++)
@@ -146,11 +142,11 @@ static bool is_known(const struct shape *shape) {
   return true;
 }
 
-/* Computes the product of dimensions [from, to).  Returns false if it overflows. */
-static bool multiply_dimensions(const struct shape *shape, int from, int to, int64_t *out) {
-  *out = 1;
+/* Sets *product to the product of dimensions [from, to).  Returns false if it overflows. */
+static bool multiply_dimensions(const struct shape *shape, int from, int to, int64_t *product) {
+  *product = 1;
   for (int i = from; i < to; i++)
-    if (!pz_mul(out, shape->dim[i])) return false;
+    if (!pz_mul(product, shape->dim[i])) return false;
   return true;
 }
 
@@ -170,6 +166,7 @@ static struct shape broadcast(struct shape left, struct shape right) {
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
 
+/* The result has the shape to which all inputs are broadcast. */
 static struct shape rule_broadcast(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(node, i));
@@ -205,6 +202,7 @@ static struct shape rule_gemm(const struct pz_onnx_node *node) {
   return (struct shape){2, {left.dim[transpose_a ? 1 : 0], right.dim[transpose_b ? 0 : 1]}};
 }
 
+/* The result has the dimensions whose letters follow "->" in the equation. */
 static struct shape rule_einsum(const struct pz_onnx_node *node) {
   struct pz_onnx_einsum einsum;
   if (!pz_onnx_einsum_read(node, &einsum)) return unknown;
@@ -228,10 +226,15 @@ static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int ax
   const int64_t *dilations = pz_onnx_ints_attribute(node, "dilations", &n_dilations);
   int64_t stride = axis < (int)n_strides ? strides[axis] : 1;
   int64_t dilation = axis < (int)n_dilations ? dilations[axis] : 1;
-  if (stride < 1 || stride > MOST_WINDOW || dilation < 1 || dilation > MOST_WINDOW) return false;
+  if (stride < 1 || stride > MOST_WINDOW) return false;
+  if (dilation < 1 || dilation > MOST_WINDOW) return false;
   if (kernel < 1 || kernel > MOST_WINDOW) return false;
-  if (pz_onnx_attribute_is(node, "auto_pad", "SAME_UPPER") ||
-      pz_onnx_attribute_is(node, "auto_pad", "SAME_LOWER")) {
+  const Onnx__AttributeProto *auto_pad = pz_onnx_attribute(node, "auto_pad");
+  const size_t length = strlen("SAME_UPPER");
+  bool may_be_same = auto_pad && auto_pad->has_s && auto_pad->s.len == length;
+  bool is_same = may_be_same && (memcmp(auto_pad->s.data, "SAME_UPPER", length) == 0 ||
+                                 memcmp(auto_pad->s.data, "SAME_LOWER", length) == 0);
+  if (is_same) {
     *count = pz_ceil_div(size, stride);
     return true;
   }
@@ -265,8 +268,8 @@ static struct shape rule_conv(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* A dimension has stride (in - 1) + kernel + output_padding - padding elements, unless
- * output_shape states it. */
+/* A spatial dimension has stride (in - 1) + kernel + output_padding - padding elements, unless the
+ * attribute output_shape states it. */
 static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), weight = input_shape(node, 1), output = input;
   if (input.rank < 0 || weight.rank < 0) return unknown;
@@ -294,6 +297,8 @@ static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* Spatial dimensions have one element for each position of the window; the batch and the channels
+ * are kept. */
 static struct shape rule_pool(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t n_kernel;
@@ -306,6 +311,7 @@ static struct shape rule_pool(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* All spatial dimensions, which follow the batch and the channels, become 1. */
 static struct shape rule_global_pool(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (int i = 2; i < output.rank; i++) output.dim[i] = 1;
@@ -341,7 +347,8 @@ static struct shape rule_reduce(const struct pz_onnx_node *node) {
   int64_t arg_axis = pz_onnx_int_attribute(node, "axis", 0);
   const int64_t *axes = &arg_axis;
   const struct pz_onnx_value *axes_input = pz_onnx_input(node, 1);
-  if (input.rank < 0 || (!arg && axes_input && !axes_input->ints)) return unknown;
+  bool has_unknown_axes = !arg && axes_input && !axes_input->ints;
+  if (input.rank < 0 || has_unknown_axes) return unknown;
   if (!arg) axes = pz_onnx_ints_argument(node, "axes", 1, &count);
   if (!count && pz_onnx_int_attribute(node, "noop_with_empty_axes", 0)) return input;
   for (int i = 0; i < input.rank; i++) reduced[i] = count == 0;
@@ -388,6 +395,7 @@ static struct shape rule_flatten(const struct pz_onnx_node *node) {
   return fits ? output : unknown;
 }
 
+/* The dimensions are in the order of the attribute `perm`, or reversed without it. */
 static struct shape rule_transpose(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t count;
@@ -449,6 +457,7 @@ static struct shape rule_depth(const struct pz_onnx_node *node) {
 
 /* ---- rules: parts and repetitions ----------------------------------------------------------- */
 
+/* The inputs follow each other along the axis, so that their sizes add up. */
 static struct shape rule_concat(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   int axis = axis_attribute(node, &output, 0);
@@ -469,7 +478,8 @@ static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
   int axis = axis_attribute(node, &input, 0);
   size_t count;
   const int64_t *sizes = pz_onnx_ints_argument(node, "split", 1, &count);
-  if (axis < 0 || (pz_onnx_input(node, 1) && !sizes)) return unknown;
+  bool has_unknown_sizes = pz_onnx_input(node, 1) && !sizes;
+  if (axis < 0 || has_unknown_sizes) return unknown;
   if (sizes && count) {
     if (j >= count) return unknown;
     input.dim[axis] = sizes[j];
@@ -482,6 +492,7 @@ static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
   return input;
 }
 
+/* Each dimension has the number of elements that the slice selects. */
 static struct shape rule_slice(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
@@ -515,6 +526,7 @@ static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* Each dimension is repeated as often as the second input says. */
 static struct shape rule_tile(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0), repeats = shape_from_contents(node, 1);
   if (output.rank != repeats.rank) return unknown;
@@ -588,8 +600,8 @@ static struct shape rule_range(const struct pz_onnx_node *node) {
                 *delta = known_int(node, 2);
   if (!start || !limit || !delta) return unknown;
   int64_t distance = *limit, step = *delta;
-  if (step == 0 || step == INT64_MIN || *start == INT64_MIN || !pz_add(&distance, -*start))
-    return unknown;
+  if (step == 0 || step == INT64_MIN || *start == INT64_MIN) return unknown;
+  if (!pz_add(&distance, -*start)) return unknown;
   if (step < 0) {
     distance = distance == INT64_MIN ? INT64_MAX : -distance;
     step = -step;
@@ -597,6 +609,7 @@ static struct shape rule_range(const struct pz_onnx_node *node) {
   return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
 }
 
+/* The axis has as many elements as the second input says. */
 static struct shape rule_topk(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   const int64_t *k = known_int(node, 1);
@@ -645,6 +658,7 @@ static struct shape rule_shape(const struct pz_onnx_node *node) {
 
 /* ---- inference ------------------------------------------------------------------------------ */
 
+/* A rule returns the shape of the first result of a node. */
 typedef struct shape shape_rule(const struct pz_onnx_node *node);
 
 static shape_rule *const rules[] = {
@@ -671,7 +685,8 @@ static struct shape infer_shape(const struct pz_onnx_node *node, uint32_t j) {
   }
 }
 
-/* Returns the element type of result j.  Only whether it is floating-point matters. */
+/* Returns the element type (TensorProto.DataType) of result j, or 0 if it is unknown.  Only whether
+ * it is floating-point matters. */
 static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
   const struct pz_onnx_value *like = pz_onnx_input(node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
@@ -717,32 +732,18 @@ static void read_constant(struct pz_call *call, const struct pz_onnx_node *node)
   }
 }
 
-/* Writes a shape such as "[1, 8]" into buf and returns buf. */
-static const char *spell_shape(char *buf, size_t size, const struct shape *shape) {
+/* Writes the sizes of `rank` dimensions as "[1, 8]" into buf and returns buf. */
+static const char *spell_shape(char *buf, size_t size, int rank, const int64_t *dim) {
   int used = snprintf(buf, size, "[");
-  for (int i = 0; i < shape->rank && used < (int)size; i++)
-    used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", shape->dim[i]);
+  for (int i = 0; i < rank && used < (int)size; i++)
+    used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", dim[i]);
   snprintf(buf + used, used < (int)size ? size - (size_t)used : 0, "]");
   return buf;
 }
 
-/* Raises an error if the file states another shape for a result than the inferred one. */
-static void check_stated_shape(struct pz_call *call, const struct pz_onnx_node *node,
-                               const struct pz_onnx_value *value, const struct shape *inferred) {
-  enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };
-  char stated_text[LONGEST_SHAPE], inferred_text[LONGEST_SHAPE];
-  struct shape stated = value_shape(value);
-  bool same = inferred->rank == stated.rank;
-  for (int i = 0; i < inferred->rank && same; i++) same = inferred->dim[i] == stated.dim[i];
-  if (same || !is_known(inferred)) return;
-  pz_onnx_raise(call, node, PZ_BAD_INPUT,
-                "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
-                spell_shape(stated_text, sizeof stated_text, &stated), value->name,
-                spell_shape(inferred_text, sizeof inferred_text, inferred));
-}
-
 /* Infers the shapes, types and contents of the results of a node. */
 static void infer_node(struct pz_call *call, const struct pz_onnx_node *node) {
+  enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK }; /* a size has at most 20 characters */
   check_windows(call, node);
   for (uint32_t j = 0; j < node->n_out; j++) {
     struct pz_onnx_value *value = pz_onnx_result(node, j);
@@ -757,9 +758,15 @@ static void infer_node(struct pz_call *call, const struct pz_onnx_node *node) {
                     "that ONNX defines it for",
                     inputs);
     }
-    if (value->shape_stated) {
-      check_stated_shape(call, node, value, &shape);
-      continue;
+    if (value->shape_stated) { /* the file must not state another shape than the inferred one */
+      bool same = shape.rank == value->rank;
+      for (int i = 0; i < shape.rank && same; i++) same = shape.dim[i] == value->dim[i];
+      if (same || !is_known(&shape)) continue;
+      char stated[LONGEST_SHAPE], inferred[LONGEST_SHAPE];
+      pz_onnx_raise(call, node, PZ_BAD_INPUT,
+                    "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
+                    spell_shape(stated, sizeof stated, value->rank, value->dim), value->name,
+                    spell_shape(inferred, sizeof inferred, shape.rank, shape.dim));
     }
     if (!is_known(&shape)) shape = unknown;
     value->rank = shape.rank;
@@ -769,6 +776,7 @@ static void infer_node(struct pz_call *call, const struct pz_onnx_node *node) {
   pz_onnx_follow_contents(call, node);
 }
 
+/* Nodes are in topological order, so that the shapes of their inputs are known. */
 void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *graph,
                           const struct pz_workload_options *options) {
   check_dim_options(call, graph, options);

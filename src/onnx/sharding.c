@@ -15,6 +15,8 @@
 #include "core/num.h"
 #include "onnx/layering.h"
 
+/* Most other inputs with which one is paired, and most products that a late pass tries, so that the
+ * time stays linear in the graph. */
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
 /* Smallest accepted share of the multiplications that are in divided products.  In a convolutional
@@ -39,6 +41,7 @@ struct sharder {
   struct pz_call *call;
   const struct pz_onnx_layering *layering;
   const struct pz_onnx_graph *graph;
+  const struct pz_onnx_value *values;
   const struct pz_onnx_segment *segment;
   struct pz_onnx_sharding *sharding;
   struct pz_vec marked_values, marked_nodes; /* values and nodes that the current trial divides */
@@ -52,13 +55,9 @@ struct sharder {
   int64_t uneven_size;             /* the latest size that the degree does not divide */
 };
 
-static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint32_t id) {
-  return pz_onnx_value(sharder->graph, id);
-}
-
 /* ---- marks of a trial ----------------------------------------------------------------------- */
 
-/* Returns the divided dimension of input k of a node, or -1 if it is whole. */
+/* Returns the divided dimension of input k of a node, or -1 if the input is whole or absent. */
 static int divided_dim(const struct sharder *sharder, const struct pz_onnx_node *node, uint32_t k) {
   return k < node->n_in && node->in[k] != PZ_NONE ? (int)sharder->sharding->dim[node->in[k]] - 1
                                                   : -1;
@@ -73,19 +72,11 @@ static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct div
   pz_append(sharder->call, &sharder->marked_values, &id);
 }
 
-/* Records how the current trial divides a product. */
-static void mark_product(struct sharder *sharder, const struct pz_onnx_node *node,
-                         enum pz_divide divide) {
-  uint32_t index = pz_onnx_node_index(node);
-  sharder->sharding->divide[index] = (uint8_t)divide;
-  pz_append(sharder->call, &sharder->marked_nodes, &index);
-}
-
 /* Divides dimension `dim` of a value if the tensor-parallel degree divides its size.  If the
  * dimension contains the divided part of the current node's input, that part is divided. */
 static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
-  if (dim < 0 || dim >= value_at(sharder, id)->rank) return BLOCKED;
-  int64_t size = value_at(sharder, id)->dim[dim];
+  if (dim < 0 || dim >= sharder->values[id].rank) return BLOCKED;
+  int64_t size = sharder->values[id].dim[dim];
   struct divided_part part = {1, size};
   const struct divided_part *current = &sharder->current_part;
   bool contains_part =
@@ -99,19 +90,13 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   return FITS;
 }
 
-/* Divides the first result along the dimension at distance from_right from the last one. */
-static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_node *node,
-                                  int from_right) {
-  return divide_dim(sharder, node->out[0], value_at(sharder, node->out[0])->rank - 1 - from_right);
-}
-
 /* ---- following the division through nodes --------------------------------------------------- */
 
 /* Divides the reshaped form of an input: the first dimension that shares with the divided part a
  * factor which the degree divides. */
 static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int divided,
                                    uint32_t output) {
-  const struct pz_onnx_value *from = value_at(sharder, input), *to = value_at(sharder, output);
+  const struct pz_onnx_value *from = &sharder->values[input], *to = &sharder->values[output];
   int64_t part_begin = sharder->part[input].outer, begin = 1, shared = 0;
   for (int k = 0; k < divided; k++) part_begin *= from->dim[k] > 0 ? from->dim[k] : 1;
   int64_t part_end = part_begin * sharder->part[input].size;
@@ -135,21 +120,21 @@ static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int 
  * input. */
 static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_onnx_node *node) {
   int divided = divided_dim(sharder, node, 0);
-  const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
+  const struct pz_onnx_value *output = &sharder->values[node->out[0]];
   for (int d = 0; d < output->rank && divided >= 0; d++)
     if (pz_onnx_source_dim(node, output, 0, d) == divided)
       return divide_dim(sharder, node->out[0], d);
   return BLOCKED;
 }
 
-/* Returns the distance of the divided dimension from the last one, -1 if no operand is divided, or
- * -2 if the operands are divided differently. */
+/* Returns how far the divided dimension of a node's operands is from the last one, -1 if no operand
+ * is divided, or -2 if the operands are divided differently. */
 static int common_distance(const struct sharder *sharder, const struct pz_onnx_node *node) {
   int common = -1;
   for (uint32_t k = 0; k < node->n_in; k++) {
     int divided = divided_dim(sharder, node, k);
     if (divided < 0) continue;
-    int from_right = value_at(sharder, node->in[k])->rank - 1 - divided;
+    int from_right = sharder->values[node->in[k]].rank - 1 - divided;
     if (common >= 0 && from_right != common) return -2;
     if (common >= 0 && sharder->part[node->in[k]].outer != sharder->current_part.outer) return -2;
     common = from_right;
@@ -161,34 +146,18 @@ static int common_distance(const struct sharder *sharder, const struct pz_onnx_n
  * parameters are divided with them. */
 static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
+  uint32_t output = node->out[0];
   if (from_right < 0) return BLOCKED;
   for (uint32_t k = 0; k < node->n_in; k++) {
     if (node->in[k] == PZ_NONE || divided_dim(sharder, node, k) >= 0) continue;
-    const struct pz_onnx_value *input = value_at(sharder, node->in[k]);
+    const struct pz_onnx_value *input = &sharder->values[node->in[k]];
     int dim = input->rank - 1 - from_right;
     if (dim < 0 || input->dim[dim] == 1) continue;
     if (input->role == PZ_ONNX_ACTIVATION) return BLOCKED;
     if (input->role == PZ_ONNX_PARAM && divide_dim(sharder, node->in[k], dim) != FITS)
       return UNEVEN;
   }
-  return divide_result(sharder, node, from_right);
-}
-
-/* Divides an operator that works along `axis` and, with `and_after`, along the dimensions after
- * it.  These must not be divided. */
-static enum outcome follow_beside_axis(struct sharder *sharder, const struct pz_onnx_node *node,
-                                       int axis, bool and_after) {
-  int divided = divided_dim(sharder, node, 0);
-  if (divided < 0 || divided == axis || (and_after && divided > axis)) return BLOCKED;
-  return divide_dim(sharder, node->out[0], divided);
-}
-
-/* Divides a norm, whose normalized dimensions must not be divided. */
-static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_node *node) {
-  int rank = value_at(sharder, node->in[0])->rank, axis = rank - 1;
-  if (node->fused < 0)
-    axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
-  return follow_beside_axis(sharder, node, axis, true);
+  return divide_dim(sharder, output, sharder->values[output].rank - 1 - from_right);
 }
 
 /* Returns whether a node is the product of an activation with a weight of two dimensions. */
@@ -205,22 +174,26 @@ static bool is_linear(const struct pz_onnx_node *node) {
 static enum outcome follow_batched_product(struct sharder *sharder,
                                            const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
+  uint32_t output = node->out[0];
   if (from_right < 2) return BLOCKED;
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *input = pz_onnx_input(node, k);
     int dim = input ? input->rank - 1 - from_right : -1;
     if (dim >= 0 && input->dim[dim] > 1 && divided_dim(sharder, node, k) < 0) return BLOCKED;
   }
-  return divide_result(sharder, node, from_right);
+  return divide_dim(sharder, output, sharder->values[output].rank - 1 - from_right);
 }
 
-/* Divides by rows a linear layer whose input features are divided.  Its result is whole again. */
+/* Follows the division of a product's input.  A linear layer whose input features are divided is
+ * divided by rows, and its result is whole again; other products are divided by batch. */
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
   if (!is_linear(node)) return follow_batched_product(sharder, node);
-  bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
-  bool free = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
-  if (!features_divided || !free) return BLOCKED;
-  mark_product(sharder, node, PZ_DIVIDE_ROWS);
+  bool features_divided = divided_dim(sharder, node, 0) == sharder->values[node->in[0]].rank - 1;
+  uint32_t index = pz_onnx_node_index(node);
+  bool is_undivided = sharder->sharding->divide[index] == PZ_DIVIDE_NOT;
+  if (!features_divided || !is_undivided) return BLOCKED;
+  sharder->sharding->divide[index] = PZ_DIVIDE_ROWS;
+  pz_append(sharder->call, &sharder->marked_nodes, &index);
   sharder->n_division_ends++;
   return FITS;
 }
@@ -249,21 +222,27 @@ static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_no
   if (reads_sizes_only) return FITS;
   const struct pz_onnx_value *output = pz_onnx_result(node, 0);
   if (!output || output->rank < 0) return BLOCKED;
+  bool reshapes = node->op->shape == PZ_SHAPE_RESHAPE || node->op->shape == PZ_SHAPE_FLATTEN;
+  int divided = divided_dim(sharder, node, 0);
+  int rank = node->in[0] == PZ_NONE ? 0 : sharder->values[node->in[0]].rank;
+  /* The axis along which a softmax or norm works.  A fused norm works along the last one. */
+  int axis = node->fused >= 0
+                 ? rank - 1
+                 : pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
+  bool is_before_axis = divided >= 0 && divided < axis;
+  uint32_t out = node->out[0];
   switch (node->fused) {
   case -1: break;
   case PZ_OP_MATMUL: return follow_matmul(sharder, node);
   case PZ_OP_ATTENTION: return follow_batched_product(sharder, node);
   case PZ_OP_LAYERNORM:
-  case PZ_OP_RMSNORM: return follow_norm(sharder, node);
+  case PZ_OP_RMSNORM: return is_before_axis ? divide_dim(sharder, out, divided) : BLOCKED;
   default: return follow_elementwise(sharder, node);
   }
-  bool reshapes = node->op->shape == PZ_SHAPE_RESHAPE || node->op->shape == PZ_SHAPE_FLATTEN;
-  int divided = divided_dim(sharder, node, 0);
   switch (node->op->lower) {
   case PZ_LOWER_VIEW:
   case PZ_LOWER_EXPAND:
-    if (reshapes && divided >= 0)
-      return follow_reshape(sharder, node->in[0], divided, node->out[0]);
+    if (reshapes && divided >= 0) return follow_reshape(sharder, node->in[0], divided, out);
     return follow_moved_dim(sharder, node);
   case PZ_LOWER_GATHER: return follow_moved_dim(sharder, node);
   case PZ_LOWER_MATMUL:
@@ -271,15 +250,13 @@ static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_no
   case PZ_LOWER_PART: return follow_part(sharder, node);
   case PZ_LOWER_BINARY:
   case PZ_LOWER_CONCAT: return follow_elementwise(sharder, node);
-  case PZ_LOWER_NORM: return follow_norm(sharder, node);
+  case PZ_LOWER_NORM: return is_before_axis ? divide_dim(sharder, out, divided) : BLOCKED;
   default: break;
   }
   if (node->op->elementwise) return follow_elementwise(sharder, node);
   bool softmax = node->op->kind == PZ_OP_SOFTMAX || node->op->kind == PZ_OP_LOG_SOFTMAX;
-  if (!softmax) return BLOCKED;
-  int rank = value_at(sharder, node->in[0])->rank;
-  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
-  return follow_beside_axis(sharder, node, axis, false);
+  bool is_beside_axis = divided >= 0 && divided != axis;
+  return softmax && is_beside_axis ? divide_dim(sharder, out, divided) : BLOCKED;
 }
 
 /* ---- a trial -------------------------------------------------------------------------------- */
@@ -288,11 +265,11 @@ static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_no
  * loss accepts in parts. */
 static bool stays_inside(const struct sharder *sharder) {
   uint32_t end = sharder->segment->first + sharder->segment->n;
-  const struct pz_onnx_value *result = value_at(sharder, sharder->layering->result);
+  const struct pz_onnx_value *result = &sharder->values[sharder->layering->result];
   bool result_columns_divided = sharder->sharding->dim[sharder->layering->result] == result->rank;
   for (uint32_t i = 0; i < sharder->marked_values.n; i++) {
     const struct pz_onnx_value *value =
-        value_at(sharder, *pz_vec_at(&sharder->marked_values, uint32_t, i));
+        &sharder->values[*pz_vec_at(&sharder->marked_values, uint32_t, i)];
     uint32_t last_use = sharder->layering->last_use[value->root];
     if (value->role != PZ_ONNX_ACTIVATION || last_use == PZ_NONE) continue;
     bool goes_to_loss = value->root == result->root && result_columns_divided;
@@ -304,11 +281,13 @@ static bool stays_inside(const struct sharder *sharder) {
 /* Divides a product of the group by columns.  The classes of the model's result may be divided
  * into shares that differ by one. */
 static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
+  const struct pz_onnx_value *output = &sharder->values[node->out[0]];
   int last = output->rank - 1;
   sharder->current_part = (struct divided_part){1, 0};
-  mark_product(sharder, node, PZ_DIVIDE_COLUMNS);
-  bool is_result = output->root == value_at(sharder, sharder->layering->result)->root;
+  uint32_t index = pz_onnx_node_index(node);
+  sharder->sharding->divide[index] = PZ_DIVIDE_COLUMNS;
+  pz_append(sharder->call, &sharder->marked_nodes, &index);
+  bool is_result = output->root == sharder->values[sharder->layering->result].root;
   if (!is_result || last < 0) return divide_dim(sharder, node->out[0], last);
   if (output->dim[last] < sharder->sharding->tp) return BLOCKED;
   mark_value(sharder, node->out[0], last, (struct divided_part){1, output->dim[last]});
@@ -316,15 +295,15 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
   return FITS;
 }
 
-/* Returns whether a product can start a group: it is linear and not yet divided, and its input is
- * whole. */
+/* Returns whether a product can be divided by columns: it is linear and not yet divided, and its
+ * input is whole. */
 static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
   bool undivided = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
   return is_linear(node) && undivided && divided_dim(sharder, node, 0) < 0;
 }
 
-/* Divides all products of this layer that read `input` or `second` by columns, and follows their
- * results. */
+/* Divides all products of this layer that read `input` or `second` by columns, and follows the
+ * division through the nodes that read their results. */
 static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t second) {
   uint32_t begin = sharder->segment->first, end = begin + sharder->segment->n;
   uint32_t first = PZ_NONE, last = 0;
@@ -344,7 +323,7 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
                   (sharder->only_product == PZ_NONE || sharder->only_product == i) &&
                   sharder->excluded_product != i;
     if (member) {
-      uint32_t read = value_at(sharder, node->in[0])->root;
+      uint32_t read = sharder->values[node->in[0]].root;
       member = read == input || read == second;
     }
     bool reads_mark = false; /* the node reads a value that this trial has divided */
@@ -377,21 +356,18 @@ static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint3
 }
 
 /* Tries the products that read an input together with those of another input, such as a decoder's
- * query with the encoder's keys and values.  An uneven dimension means that the two do not belong
- * together, which is no error. */
-static enum outcome attempt_pairs(struct sharder *sharder, uint32_t input) {
+ * query with the encoder's keys and values. */
+static void attempt_pairs(struct sharder *sharder, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
   for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_PAIRS; k++) {
     const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, sharder->segment->first + k);
     if (!is_free_product(sharder, node)) continue;
-    uint32_t other = value_at(sharder, node->in[0])->root;
-    if (other == input || other == last_tried) continue;
-    last_tried = other;
+    uint32_t other_input = sharder->values[node->in[0]].root;
+    if (other_input == input || other_input == last_tried) continue;
+    last_tried = other_input;
     n_tried++;
-    enum outcome outcome = attempt_group(sharder, input, other);
-    if (outcome != BLOCKED) return outcome == UNEVEN ? BLOCKED : outcome;
+    if (attempt_group(sharder, input, other_input) != BLOCKED) return;
   }
-  return BLOCKED;
 }
 
 /* ---- all trials of a layer ------------------------------------------------------------------ */
@@ -407,33 +383,30 @@ enum pass {
   N_PASSES,
 };
 
-/* Tries the group of the product with this node index in one of the passes. */
-static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t index) {
-  const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
-  uint32_t input = value_at(sharder, node->in[0])->root;
-  bool is_result =
-      value_at(sharder, node->out[0])->root == value_at(sharder, sharder->layering->result)->root;
-  if (pass == RESULT && !is_result) return BLOCKED;
-  if (pass == RESULT || pass == GROUPS) return attempt_group(sharder, input, input);
-  if (pass == PAIRS) return attempt_pairs(sharder, input);
-  sharder->only_product = pass == ALONE ? index : PZ_NONE;
-  sharder->excluded_product = pass == ALONE ? PZ_NONE : index;
-  enum outcome outcome = attempt_group(sharder, input, input);
-  sharder->only_product = PZ_NONE;
-  sharder->excluded_product = PZ_NONE;
-  return outcome == UNEVEN ? BLOCKED : outcome;
-}
-
 /* Divides the products of a layer.  Raises an error if the tensor-parallel degree does not divide
- * a dimension. */
+ * a dimension of a whole group.  In the later passes, this only means that the products do not
+ * belong together. */
 static void shard_segment(struct sharder *sharder) {
+  uint32_t result_root = sharder->values[sharder->layering->result].root;
   for (int pass = RESULT; pass < N_PASSES; pass++) {
     uint32_t n_tried = 0;
     for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_TRIES; k++) {
       uint32_t index = sharder->layering->order[sharder->segment->first + k];
-      if (!is_free_product(sharder, pz_onnx_node(sharder->graph, index))) continue;
+      const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
+      if (!is_free_product(sharder, node)) continue;
       if (pass >= PAIRS) n_tried++;
-      if (try_pass(sharder, (enum pass)pass, index) == UNEVEN)
+      uint32_t input = sharder->values[node->in[0]].root;
+      if (pass == RESULT && sharder->values[node->out[0]].root != result_root) continue;
+      if (pass == PAIRS) {
+        attempt_pairs(sharder, input);
+        continue;
+      }
+      if (pass == ALONE) sharder->only_product = index;
+      if (pass == WITHOUT_ONE) sharder->excluded_product = index;
+      enum outcome outcome = attempt_group(sharder, input, input);
+      sharder->only_product = PZ_NONE;
+      sharder->excluded_product = PZ_NONE;
+      if (outcome == UNEVEN && pass <= GROUPS)
         pz_onnx_raise(sharder->call, sharder->node, PZ_BAD_USE,
                       "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
@@ -442,17 +415,15 @@ static void shard_segment(struct sharder *sharder) {
   }
 }
 
-/* ---- the divided share of the work ---------------------------------------------------------- */
-
-/* Returns the number of multiplications of a product: the elements of the result times the terms
- * of the sum for each. */
+/* Returns the number of multiplications of a product, or 0 for other nodes: the elements of the
+ * result times the terms of the sum for each. */
 static double multiplications(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
   const struct pz_onnx_value *output = pz_onnx_result(node, 0);
   int64_t n_results = 0, n_weights = 0;
-  if (!pz_onnx_is_product(node) || !input || !weight || input->rank < 1 || weight->rank < 1)
-    return 0;
+  if (!pz_onnx_is_product(node) || !input || !weight) return 0;
+  if (input->rank < 1 || weight->rank < 1) return 0;
   if (!output || !pz_onnx_count_elements(output, &n_results)) return 0;
   bool conv = node->fused < 0 && node->op->lower == PZ_LOWER_CONV;
   if (conv && pz_onnx_count_elements(weight, &n_weights) && weight->dim[0] > 0)
@@ -477,15 +448,17 @@ static double divided_share(const struct sharder *sharder) {
   return all > 0 ? divided / all : 0;
 }
 
+/* Divides the products layer by layer, then the tables that token ids look up. */
 void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding) {
   const struct pz_onnx_graph *graph = layering->graph;
   *sharding = (struct pz_onnx_sharding){.tp = tp};
-  if (tp == 1) return;
   sharding->dim = pz_alloc(call, graph->values.n, sizeof *sharding->dim);
   sharding->divide = pz_alloc(call, graph->nodes.n, sizeof *sharding->divide);
+  if (tp == 1) return;
   struct sharder sharder = {
       .call = call, .layering = layering, .graph = graph, .sharding = sharding};
+  sharder.values = graph->values.items;
   sharder.only_product = PZ_NONE;
   sharder.excluded_product = PZ_NONE;
   sharder.trial_of = pz_alloc(call, graph->values.n, sizeof *sharder.trial_of);
@@ -508,10 +481,10 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
     const struct pz_onnx_node *node = pz_onnx_at(sharder.layering, place);
     const struct pz_onnx_value *table = pz_onnx_input(node, 0);
     const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
-    if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
+    bool is_gather = node->fused < 0 && node->op->lower == PZ_LOWER_GATHER;
+    if (!is_gather || !table || !ids) continue;
     bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
-                  pz_onnx_int_attribute(node, "axis", 0) == 0 &&
-                  value_at(&sharder, ids->root)->input;
+                  pz_onnx_int_attribute(node, "axis", 0) == 0 && sharder.values[ids->root].input;
     if (!lookup || table->dim[0] < sharder.sharding->tp) continue;
     sharder.sharding->dim[node->in[0]] = 1;
     sharder.sharding->divide[sharder.layering->order[place]] = PZ_DIVIDE_ROWS;

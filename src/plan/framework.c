@@ -1,9 +1,5 @@
-/* The table of training frameworks.
- *
- * frameworks.def has one row for each framework; the macros below abbreviate its columns.  struct
- * pz_plan has the position of its framework in the table, and pz_framework_at() returns that row.
- * The table can also be searched by name.  It knows nothing about plans: which plans a framework can
- * run is in framework_rules.c. */
+/* The table of training frameworks: frameworks.def has one row for each of them, and the macros
+ * below abbreviate its columns.  Which plans a framework can run is in framework_rules.c. */
 #include "plan/framework.h"
 
 #include "chip/chip.h"

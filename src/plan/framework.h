@@ -10,8 +10,7 @@
 enum pz_accumulation {
   PZ_ACCUMULATION_FP32,  /* a separate kernel adds the 16-bit gradient to an fp32 sum */
   PZ_ACCUMULATION_FUSED, /* the GEMM that computes the weight gradient adds to the fp32 sum */
-  /* 16-bit gradients are set to zero and accumulated, even with a single microbatch */
-  PZ_ACCUMULATION_KEPT
+  PZ_ACCUMULATION_KEPT   /* 16-bit gradients are zeroed and summed, even with one microbatch */
 };
 
 /* Memory that the loss keeps besides the 16-bit logits. */
@@ -77,9 +76,9 @@ struct pz_framework {
   bool reserves_cores;       /* collectives of experts run on cores of their own */
 
   /* bytes per parameter that the optimizer and sharding move */
-  double optimizer_bytes;                       /* HBM bytes that a step of Adam reads and writes */
-  double gather_copy_bytes, scatter_copy_bytes; /* copied on the device per gathered weight, and per
-                                                   scattered gradient (ZeRO 3) */
+  double optimizer_bytes;    /* HBM bytes that a step of Adam reads and writes */
+  double gather_copy_bytes;  /* bytes that the device copies per gathered weight (ZeRO 3) */
+  double scatter_copy_bytes; /* bytes that the device copies per scattered gradient (ZeRO 3) */
 
   /* memory; bytes are per parameter unless noted */
   double state_bytes;          /* weights, gradients and optimizer state together */

@@ -3,8 +3,8 @@
  * framework_rules.def has one row for each rule.  It is included twice: first each row becomes a
  * function that tells whether the rule refuses a plan, then a row of rules[].  A rule list has the
  * numbers of the rules of one framework, ordered by group, so that a search asks only the rules
- * whose fields have changed.  The last section refuses models that a framework does not have, or
- * whose launch script cannot be written. */
+ * whose fields have changed.  pz_framework_trains() refuses models that a framework does not have,
+ * or whose launch script cannot be written. */
 #include "plan/framework_rules.h"
 
 #include <string.h>
@@ -16,26 +16,25 @@
 /* Sets of frameworks by their rules.  OTHERS are frameworks about which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
 
-/* Returns the bit of a framework in these sets. */
+/* Returns the framework's member of these sets. */
 static unsigned framework_bit(const struct pz_framework *framework) {
   return framework->rules ? (unsigned)framework->rules : OTHERS;
 }
-
-/* ---- vocabulary of the rules ---------------------------------------------------------------- */
 
 static const int expert_modules = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
 
 #define overlaps(what) (plan->overlap & (int)PZ_OVERLAP_##what)
 #define uses_library(name) (plan->attention_library && strcmp(plan->attention_library, name) == 0)
 
-/* Returns whether one number of recomputed layers for all stages means the same. */
+/* Returns whether one number of recomputed layers, the same for all stages, recomputes the same
+ * layers as the stage_recompute of a plan. */
 static bool recomputes_alike(const struct pz_plan *plan, const struct pz_model_shape *model) {
   struct pz_plan unified = *plan;
   return model->layers && pz_plan_unify_recompute(&unified, model->layers);
 }
 
-/* Returns whether some chunk recomputes only a part of its layers.  For an unknown model this is
- * assumed if the plan states a number of recomputed layers. */
+/* Returns whether some chunk of the pipeline recomputes only a part of its layers.  For a model of
+ * unknown size this is assumed if the plan states a number of recomputed layers. */
 static bool recomputes_some_layers(const struct pz_plan *plan, const struct pz_model_shape *model) {
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   if (!plan->recompute_layers && !plan->stage_recompute) return false;
@@ -55,7 +54,8 @@ static struct pz_lora adapters_of(const struct pz_plan *plan) {
   return has_adapters ? lora : (struct pz_lora){.rank = 0};
 }
 
-/* Returns whether adapters are on a part of the layers that Megatron Core joins into one. */
+/* Returns whether adapters are on a part of a linear layer that Megatron Core joins from several,
+ * such as query without key and value. */
 static bool adapts_part_of_joint_layers(const struct pz_plan *plan) {
   struct pz_lora lora = adapters_of(plan);
   return pz_lora_divides(&lora);
@@ -65,8 +65,6 @@ static bool adapts_part_of_joint_layers(const struct pz_plan *plan) {
 static bool offloads_whole_layers(const struct pz_plan *plan) {
   return plan->offload & PZ_OFFLOAD_ACTIVATIONS && !plan->offload_modules;
 }
-
-/* ---- the table ------------------------------------------------------------------------------ */
 
 struct rule {
   const char *name;
@@ -151,6 +149,7 @@ bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group gr
   return rules_allow(list, group ? list->end[group - 1] : 0, list->end[group], plan, model, NULL);
 }
 
+/* Each rule that refuses the plan drops or adds overlaps. */
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
                          const struct pz_model_shape *model) {
   const struct pz_framework *framework = pz_framework_at(list->framework);
@@ -175,9 +174,8 @@ int pz_framework_overlap(const struct pz_plan *plan, const struct pz_model_shape
   return pz_rule_list_overlap(&list, &copy, model);
 }
 
-/* ---- what a search may switch on ------------------------------------------------------------ */
-
-/* Returns whether Transformer Engine, DeepEP and HybridEP have kernels for the chip. */
+/* Returns whether Transformer Engine, DeepEP and HybridEP have kernels for the chip's architecture.
+ * */
 static bool has_transformer_engine(const struct pz_chip *chip) {
   static const char *const lines[] = {"a100", "hopper", "blackwell"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -217,6 +215,7 @@ int pz_framework_overlaps(int framework, int without) {
   return lacks_engine ? PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP : PZ_OVERLAP_ALL;
 }
 
+/* The strictest of the rules about recomputed layers decides. */
 enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   unsigned bit = framework_bit(framework);
@@ -234,8 +233,6 @@ enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
   }
   return form;
 }
-
-/* ---- models --------------------------------------------------------------------------------- */
 
 /* Returns which scaling of rotary positions the frameworks with this bit accept, if they cannot be
  * configured to scale them as the model does, otherwise NULL. */

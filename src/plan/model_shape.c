@@ -1,9 +1,7 @@
 /* Reads the shape of a model from its config.json (model_shape.h).
  *
  * Each family has a row in the table families[].  Its reader fills struct pz_arch with the reader
- * of src/workload, and adds to struct pz_model_shape what only launch scripts need.
- * pz_parse_model_shape() then copies the common fields and checks that launch scripts can express
- * the variant (check_variant). */
+ * of src/workload, and adds to struct pz_model_shape what only launch scripts need. */
 #include "plan/model_shape.h"
 
 #include <string.h>
@@ -16,9 +14,8 @@
 const char *const pz_shape_family_names[] = {
     "gpt2", "llama", "mixtral", "qwen3", "deepseek_v3", "nemotron_h", "qwen3_next", "other", NULL};
 
+/* Ranges of widths, and of numbers of layers, groups or shared experts, in a config.json. */
 static const struct pz_range any_size = {1, 1 << 26}, any_count = {0, 65536};
-
-/* ---- families ------------------------------------------------------------------------------- */
 
 /* Reads GPT-2: learned positions, LayerNorm and GELU. */
 static void read_gpt2(struct pz_fields *config, struct pz_arch *arch,
@@ -27,13 +24,14 @@ static void read_gpt2(struct pz_fields *config, struct pz_arch *arch,
   shape->norm_eps = pz_fields_real_or(config, "layer_norm_epsilon", 1e-12, 1, 1e-5);
 }
 
+/* Older configurations name the scaling of rotary positions rope_scaling, newer ones
+ * rope_parameters. */
 #define ROPE(field) "rope_scaling." field "|rope_parameters." field
 
-/* Reads how rotary positions are scaled: "rope_scaling", or in newer configurations
- * "rope_parameters".  Methods other than those of Llama 3.1 and YaRN are PZ_ROPE_OTHER. */
-static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
-  const char *type = pz_fields_text_or(
-      config, "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type", "");
+/* Reads the rotary positions and the epsilon of norms of a model with SwiGLU and RMSNorm.  `base`
+ * and `eps` are the family's default values of rope_theta and rms_norm_eps. */
+static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, double base,
+                        double eps) {
   static const struct {
     const char *name;
     enum pz_rope rope;
@@ -41,6 +39,13 @@ static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
                {"default", PZ_ROPE_PLAIN},
                {"llama3", PZ_ROPE_LLAMA3},
                {"yarn", PZ_ROPE_YARN}};
+  shape->rotary_base =
+      pz_fields_real_or(config, "rope_theta|rope_parameters.rope_theta", 1, 1e12, base);
+  shape->norm_eps = pz_fields_real_or(config, "rms_norm_eps", 1e-12, 1, eps);
+  shape->gated = true;
+  /* How the positions are scaled for long contexts. */
+  const char *type = pz_fields_text_or(
+      config, "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type", "");
   shape->rope = PZ_ROPE_OTHER;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, type) == 0) shape->rope = kinds[i].rope;
@@ -55,52 +60,32 @@ static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
   shape->rope_mscale_all = pz_fields_real_or(config, ROPE("mscale_all_dim"), 0, 1e6, 0);
 }
 
-/* Reads the rotary positions and the epsilon of norms of a model with SwiGLU and RMSNorm.
- * `base` and `eps` are the defaults of the family. */
-static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, double base,
-                        double eps) {
-  shape->rotary_base =
-      pz_fields_real_or(config, "rope_theta|rope_parameters.rope_theta", 1, 1e12, base);
-  shape->norm_eps = pz_fields_real_or(config, "rms_norm_eps", 1e-12, 1, eps);
-  shape->gated = true;
-  read_rope(config, shape);
-}
-
-/* Reads llama, mistral, qwen2 and phi3.  Their default epsilons of norms differ. */
+/* Reads llama, mistral, qwen2, phi3 and mixtral, whose configurations have the same fields but
+ * other default values.  Mixtral has experts in every layer. */
 static void read_llama_kind(struct pz_fields *config, struct pz_arch *arch,
                             struct pz_model_shape *shape) {
   const char *family = pz_fields_text_or(config, "model_type", "");
-  bool has_1e_5 = strcmp(family, "llama") == 0 || strcmp(family, "phi3") == 0;
+  bool is_mixtral = strcmp(family, "mixtral") == 0;
+  bool has_1e_5 = is_mixtral || strcmp(family, "llama") == 0 || strcmp(family, "phi3") == 0;
   pz_family_find(family)->read(config, arch);
-  read_rotary(config, shape, 10000, has_1e_5 ? 1e-5 : 1e-6);
+  read_rotary(config, shape, is_mixtral ? 1e6 : 10000, has_1e_5 ? 1e-5 : 1e-6);
+  if (is_mixtral) shape->expert_ffn = arch->ffn;
 }
 
-/* Reads Mixtral: Llama with experts in every layer. */
-static void read_mixtral(struct pz_fields *config, struct pz_arch *arch,
-                         struct pz_model_shape *shape) {
-  pz_family_find("mixtral")->read(config, arch);
-  read_rotary(config, shape, 1e6, 1e-5);
-  shape->expert_ffn = arch->ffn;
-}
-
-/* Reads dense Qwen3, whose attention normalises queries and keys. */
+/* Reads Qwen3, whose attention normalises queries and keys, without experts (qwen3) or with experts
+ * in every layer (qwen3_moe). */
 static void read_qwen3(struct pz_fields *config, struct pz_arch *arch,
                        struct pz_model_shape *shape) {
+  static const struct pz_range every_layer = {1, 1};
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   pz_qwen_window(config, arch);
   read_rotary(config, shape, 1e6, 1e-6);
   shape->qk_norm = true;
-}
-
-/* Reads Qwen3 with experts in every layer. */
-static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch,
-                           struct pz_model_shape *shape) {
-  static const struct pz_range every = {1, 1};
-  read_qwen3(config, arch, shape);
+  if (strcmp(pz_fields_text_or(config, "model_type", ""), "qwen3") == 0) return;
   arch->experts = pz_fields_int(config, "num_experts", PZ_RANGE_EXPERTS);
   arch->experts_per_token = pz_fields_int(config, "num_experts_per_tok", PZ_RANGE_EXPERTS);
   shape->expert_ffn = pz_fields_int(config, "moe_intermediate_size", PZ_RANGE_FFN);
-  (void)pz_fields_int_or(config, "decoder_sparse_step", every, 1);
+  (void)pz_fields_int_or(config, "decoder_sparse_step", every_layer, 1);
 }
 
 /* Reads DeepSeek-V3 and Kimi K2: latent attention, experts, multi-token prediction. */
@@ -126,16 +111,9 @@ static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
   shape->qk_norm = true;
 }
 
-/* Returns the letter of a layer in the pattern of a hybrid model (struct pz_model_shape). */
-static char layer_letter(const struct pz_arch *arch, unsigned kind) {
-  bool has_experts = arch->experts && !(kind & PZ_LAYER_DENSE);
-  if (kind & PZ_LAYER_NO_MIXER) return has_experts ? 'E' : '-';
-  if (!(kind & PZ_LAYER_RECURRENT)) return '*';
-  return arch->recurrence.mixer == PZ_MIXER_DELTA ? 'L' : 'M';
-}
-
-/* Reads a model that mixes recurrent and attention layers. struct pz_arch stores the width of
- * experts in ffn, but the shape stores it in expert_ffn, and the width of dense layers in ffn. */
+/* Reads what all models that mix recurrent and attention layers have in common. struct pz_arch
+ * stores the width of experts in ffn, but the shape stores it in expert_ffn, and the width of dense
+ * layers in ffn. */
 static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
                         struct pz_model_shape *shape) {
   pz_family_read(pz_family_find(pz_fields_text_or(config, "model_type", "")), config, arch);
@@ -150,8 +128,16 @@ static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
     shape->expert_ffn = arch->ffn;
     arch->ffn = arch->dense_ffn;
   }
-  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++)
-    shape->pattern[i] = layer_letter(arch, arch->layer_kind[i]);
+  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++) {
+    unsigned kind = arch->layer_kind[i];
+    bool has_experts = arch->experts && !(kind & PZ_LAYER_DENSE);
+    if (kind & PZ_LAYER_NO_MIXER)
+      shape->pattern[i] = has_experts ? 'E' : '-';
+    else if (!(kind & PZ_LAYER_RECURRENT))
+      shape->pattern[i] = '*';
+    else
+      shape->pattern[i] = arch->recurrence.mixer == PZ_MIXER_DELTA ? 'L' : 'M';
+  }
 }
 
 /* Reads Nemotron-H: Mamba-2, attention and feed-forward layers with squared ReLU. */
@@ -195,9 +181,9 @@ static const struct shape_family {
                 {"mistral", PZ_SHAPE_LLAMA, read_llama_kind},
                 {"qwen2", PZ_SHAPE_LLAMA, read_llama_kind},
                 {"phi3", PZ_SHAPE_LLAMA, read_llama_kind},
-                {"mixtral", PZ_SHAPE_MIXTRAL, read_mixtral},
+                {"mixtral", PZ_SHAPE_MIXTRAL, read_llama_kind},
                 {"qwen3", PZ_SHAPE_QWEN3, read_qwen3},
-                {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3_moe},
+                {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3},
                 {"deepseek_v3", PZ_SHAPE_DEEPSEEK_V3, read_deepseek},
                 {"kimi_k2", PZ_SHAPE_DEEPSEEK_V3, read_deepseek},
                 {"nemotron_h", PZ_SHAPE_NEMOTRON_H, read_nemotron},
@@ -207,26 +193,11 @@ static const struct shape_family {
                 {"qwen3_5_moe_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
                 {"qwen3_5_moe", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid}};
 
-/* Returns the i-th model_type, for pz_text_join(). */
+/* Returns the model_type of row i of families[], or NULL after the last one (pz_name_at). */
 static const char *type_at(const void *unused, size_t i) {
   (void)unused;
   return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
 }
-
-/* Returns the family of a config.json.  Raises PZ_BAD_USE if no launch script is known for it. */
-static const struct shape_family *find_shape_family(struct pz_call *call,
-                                                    struct pz_fields *config) {
-  char names[200];
-  const char *type = pz_fields_text_or(config, "model_type", "");
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    if (strcmp(families[i].model_type, type) == 0) return &families[i];
-  pz_must(call, config->status);
-  pz_raise(call, PZ_BAD_USE,
-           "%s is of family '%.40s', for which no launch script is known; accepted: %s",
-           config->name, type, pz_text_join(names, sizeof names, type_at, NULL));
-}
-
-/* ---- the whole shape ------------------------------------------------------------------------ */
 
 /* Raises PZ_BAD_USE if launch scripts cannot express this variant of the family. */
 static void check_variant(struct pz_call *call, const struct pz_arch *arch,
@@ -248,22 +219,21 @@ static void check_variant(struct pz_call *call, const struct pz_arch *arch,
   if (shape->recurrence.heads && shape->layers > PZ_MOST_MIXED_LAYERS)
     pz_raise(call, PZ_BAD_USE, "%s: %lld layers of a hybrid; accepted: at most %d", name,
              (long long)shape->layers, PZ_MOST_MIXED_LAYERS);
-  if (!shape->bias && (arch->out_bias || arch->mlp_bias))
-    pz_raise(call, PZ_BAD_USE,
-             "%s has biases in some linear layers; accepted: in all, in none, or in query, "
-             "key and value alone",
-             name);
-  if (arch->window)
-    pz_raise(call, PZ_BAD_USE,
-             "%s: attention within a window, for which no launch script is known; accepted: over "
-             "all tokens",
-             name);
   bool rotates_whole_heads = shape->rotary_base > 0 && !shape->kv_rank && shape->rotary_part == 1;
-  if (rotates_whole_heads && arch->rotary_dims != arch->head_dim)
-    pz_raise(call, PZ_BAD_USE,
-             "%s: rotary positions of a part of a head, for which no launch script is known; "
-             "accepted: of whole heads",
-             name);
+  const struct {
+    bool is_refused;
+    const char *reason;
+  } checks[] = {
+      {!shape->bias && (arch->out_bias || arch->mlp_bias),
+       " has biases in some linear layers; accepted: in all, in none, or in query, key and value "
+       "alone"},
+      {arch->window, ": attention within a window, for which no launch script is known; accepted: "
+                     "over all tokens"},
+      {rotates_whole_heads && arch->rotary_dims != arch->head_dim,
+       ": rotary positions of a part of a head, for which no launch script is known; accepted: of "
+       "whole heads"}};
+  for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+    if (checks[i].is_refused) pz_raise(call, PZ_BAD_USE, "%s%s", name, checks[i].reason);
   if (shape->topk > shape->experts)
     pz_raise(call, PZ_BAD_USE, "%s: num_experts_per_tok; accepted: at most %lld", name,
              (long long)shape->experts);
@@ -276,6 +246,7 @@ bool pz_shape_exceeds_positions(const struct pz_model_shape *shape, int64_t seq)
   return shape->rotary_base > 0 && shape->rope == PZ_ROPE_PLAIN && seq > shape->positions;
 }
 
+/* A longer sequence than the model was trained for needs the next power of two. */
 double pz_shape_rope_factor(const struct pz_model_shape *shape, int64_t seq) {
   double factor = 1;
   if (!pz_shape_exceeds_positions(shape, seq))
@@ -290,7 +261,17 @@ void pz_parse_model_shape(struct pz_call *call, const char *name, const char *te
   struct pz_model_shape shape = {.name = name, .routed_scale = 1, .rotary_part = 1};
   json_t *root = pz_json_read(call, name, text, bytes);
   struct pz_fields config = pz_fields_of(call, name, pz_config_text(root));
-  const struct shape_family *family = find_shape_family(call, &config);
+  const char *type = pz_fields_text_or(&config, "model_type", "");
+  const struct shape_family *family = NULL;
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (strcmp(families[i].model_type, type) == 0) family = &families[i];
+  if (!family) {
+    char names[200];
+    pz_must(call, config.status);
+    pz_raise(call, PZ_BAD_USE,
+             "%s is of family '%.40s', for which no launch script is known; accepted: %s",
+             config.name, type, pz_text_join(names, sizeof names, type_at, NULL));
+  }
   shape.family = family->family;
   family->read(&config, &arch, &shape);
   pz_must(call, config.status);
@@ -314,7 +295,8 @@ void pz_parse_model_shape(struct pz_call *call, const char *name, const char *te
   *out = shape;
 }
 
-/* Returns whether the model is the path of an ONNX file, which has no config.json. */
+/* Returns whether the name of a model ends with .onnx: a path of a graph, which has no config.json.
+ * */
 static bool is_onnx(const char *model) {
   size_t n = strlen(model);
   return n > 5 && strcmp(model + n - 5, ".onnx") == 0;
@@ -337,12 +319,14 @@ void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_mode
   pz_close(call, text);
 }
 
+/* Arguments of load_shape(). */
 struct shape_request {
   const char *model, *config; /* config is NULL if the model is loaded by its name */
   struct pz_model_shape *out;
 };
 
-/* Reads a shape from the text of a config.json, or by the name of the model. */
+/* Reads a shape within a border, so that pz_try_model_shape() can return false instead of raising
+ * an error. */
 static void load_shape(struct pz_call *call, void *ctx) {
   const struct shape_request *request = ctx;
   if (request->config)

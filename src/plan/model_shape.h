@@ -33,9 +33,8 @@ struct pz_model_shape {
   int64_t positions; /* longest sequence that the model was trained for, in tokens */
 
   /* experts */
-  int64_t experts, topk,
-      /* number of experts, experts per token, and width of an expert; 0 in a dense model */
-      expert_ffn;
+  int64_t experts, topk;      /* number of experts, and experts per token; 0 in a dense model */
+  int64_t expert_ffn;         /* width of an expert, or 0 in a dense model */
   int64_t shared_ffn;         /* width of all shared experts together, or 0 if none */
   int64_t dense_layers;       /* number of layers at the start that have no experts */
   int64_t groups, group_topk; /* groups of experts, and groups per token; 0 if none */
@@ -53,8 +52,7 @@ struct pz_model_shape {
   char pattern[PZ_MOST_MIXED_LAYERS + 1], predict[3];
 
   /* attention */
-  /* ranks of latent attention; kv_rank is 0 if attention is not latent */
-  int64_t q_rank, kv_rank;
+  int64_t q_rank, kv_rank; /* ranks of latent attention; kv_rank is 0 if it is not latent */
   int64_t nope_dim, rope_dim, v_dim; /* dimensions of a head of latent attention */
   double rotary_base;                /* 0 if no rotary positions */
   double rotary_part;                /* the fraction of each head that is rotated */

@@ -5,8 +5,6 @@
 
 #include "core/num.h"
 
-/* ---- properties of orders, and the placement of chunks -------------------------------------- */
-
 bool pz_is_v_pipeline(enum pz_pipeline_order order) {
   return order == PZ_PIPELINE_ZB_V || order == PZ_PIPELINE_DUALPIPE_V ||
          order == PZ_PIPELINE_DUALPIPE;
@@ -34,27 +32,24 @@ uint32_t pz_pipeline_copies(enum pz_pipeline_order order) {
   return order == PZ_PIPELINE_DUALPIPE ? 2 : 1;
 }
 
-uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *pipeline_shape) {
-  return pipeline_shape->chunks * pz_pipeline_copies(pipeline_shape->order);
+uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *shape) {
+  return shape->chunks * pz_pipeline_copies(shape->order);
 }
 
-uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *shape, uint32_t stage,
                               uint32_t slot) {
-  if (pz_is_v_pipeline(pipeline_shape->order) && slot)
-    return pipeline_shape->stages * pipeline_shape->chunks - 1 - stage;
-  return slot * pipeline_shape->stages + stage;
+  if (pz_is_v_pipeline(shape->order) && slot) return shape->stages * shape->chunks - 1 - stage;
+  return slot * shape->stages + stage;
 }
 
-uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, uint32_t chunk) {
-  if (pz_is_v_pipeline(pipeline_shape->order) && chunk >= pipeline_shape->stages)
-    return 2 * pipeline_shape->stages - 1 - chunk;
-  return chunk % pipeline_shape->stages;
+uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *shape, uint32_t chunk) {
+  if (pz_is_v_pipeline(shape->order) && chunk >= shape->stages)
+    return 2 * shape->stages - 1 - chunk;
+  return chunk % shape->stages;
 }
 
-/* ---- microbatches in flight ----------------------------------------------------------------- */
-
-/* Returns how many of the first passes belong to a slot, if the slots take turns of `turn`
- * passes. */
+/* Returns how many of the first `passes` passes of a stage run in this slot, if `slots` slots take
+ * turns of `turn` passes each. */
 static int64_t passes_of_slot(int64_t passes, int64_t turn, int64_t slots, int64_t slot) {
   return passes / (turn * slots) * turn +
          pz_max(0, pz_min(turn, passes % (turn * slots) - slot * turn));
@@ -62,71 +57,68 @@ static int64_t passes_of_slot(int64_t passes, int64_t turn, int64_t slots, int64
 
 /* Returns the number of forward passes that a stage runs before its first backward pass ends, in
  * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
-static int64_t interleaved_warmup(const struct pz_pipeline_shape *pipeline_shape, int64_t stage) {
-  int64_t stages = pipeline_shape->stages, chunks = pipeline_shape->chunks;
+static int64_t interleaved_warmup(const struct pz_pipeline_shape *shape, int64_t stage) {
+  int64_t stages = shape->stages, chunks = shape->chunks;
   return pz_min(stages * chunks - stages + 2 * (stages - stage - 1) + 1,
-                (int64_t)pipeline_shape->microbatches * chunks);
+                (int64_t)shape->microbatches * chunks);
 }
 
-uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *shape, uint32_t stage,
                                uint32_t slot) {
   /* 1F1B: one for each stage from this one on */
-  uint32_t in_flight = pipeline_shape->stages - stage;
-  if (pz_is_v_pipeline(pipeline_shape->order)) {
+  uint32_t in_flight = shape->stages - stage;
+  if (pz_is_v_pipeline(shape->order)) {
     /* As in 1F1B, one microbatch for the chunk itself and one for each later chunk.  ZB-V has
      * one less in the first half, where a forward pass follows the backward pass of the second
      * half instead of running beside it.  Each copy of the model has its share of microbatches. */
-    in_flight = pipeline_shape->stages * pipeline_shape->chunks -
-                pz_pipeline_chunk_at(pipeline_shape, stage, slot);
-    if (pipeline_shape->order == PZ_PIPELINE_ZB_V && slot == 0) in_flight--;
-    return (uint32_t)pz_min(in_flight, pipeline_shape->microbatches /
-                                           pz_pipeline_copies(pipeline_shape->order));
+    in_flight = shape->stages * shape->chunks - pz_pipeline_chunk_at(shape, stage, slot);
+    if (shape->order == PZ_PIPELINE_ZB_V && slot == 0) in_flight--;
+    return (uint32_t)pz_min(in_flight, shape->microbatches / pz_pipeline_copies(shape->order));
   }
-  if (pipeline_shape->chunks > 1)
-    return (uint32_t)passes_of_slot(interleaved_warmup(pipeline_shape, stage),
-                                    pipeline_shape->stages, pipeline_shape->chunks, slot);
-  if (pipeline_shape->order == PZ_PIPELINE_GPIPE) return pipeline_shape->microbatches;
+  if (shape->chunks > 1)
+    return (uint32_t)passes_of_slot(interleaved_warmup(shape, stage), shape->stages, shape->chunks,
+                                    slot);
+  if (shape->order == PZ_PIPELINE_GPIPE) return shape->microbatches;
   /* Activations are kept until the gradients of weights are computed, which later stages postpone,
    * so that all stages hold the same number (Qi et al., arXiv 2401.10241, section 2). */
-  if (pipeline_shape->order == PZ_PIPELINE_ZB_H1) in_flight = pipeline_shape->stages;
-  if (pipeline_shape->order == PZ_PIPELINE_ZB_2P) in_flight = 2 * pipeline_shape->stages - 1;
-  return (uint32_t)pz_min(in_flight, pipeline_shape->microbatches);
+  if (shape->order == PZ_PIPELINE_ZB_H1) in_flight = shape->stages;
+  if (shape->order == PZ_PIPELINE_ZB_2P) in_flight = 2 * shape->stages - 1;
+  return (uint32_t)pz_min(in_flight, shape->microbatches);
 }
 
 /* Sets the number of forward and backward passes that a stage has begun at a moment of the
- * interleaved order.  From one backward pass to the next, the bytes in flight change by the same
- * amount until the slot of the forward or of the backward pass changes.  Therefore the maximum is
- * at the end of a turn: moment 4t is the first backward pass of turn t, 4t + 1 the last, and 4t + 2
- * and 4t + 3 are those at which a turn of forward passes begins and ends.  Returns false if the
- * step has too few passes. */
-static bool find_interleaved_passes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+ * interleaved order.  Returns false if the step has too few passes for this moment.  Within a turn
+ * of one slot, each pass changes the bytes in flight by the same amount, so they are largest at its
+ * begin or end: moments 4t and 4t + 1 are the first and the last backward pass of turn t; at 4t + 2
+ * and 4t + 3, a turn of forward passes begins and ends. */
+static bool find_interleaved_passes(const struct pz_pipeline_shape *shape, uint32_t stage,
                                     uint32_t moment, int64_t *forwards, int64_t *backwards) {
-  int64_t stages = pipeline_shape->stages,
-          passes = (int64_t)pipeline_shape->microbatches * pipeline_shape->chunks;
-  int64_t warmup = interleaved_warmup(pipeline_shape, stage);
-  int64_t shift =
-      /* passes from the begin of a backward turn to that of a forward turn */
-      (stages - warmup % stages) % stages;
+  int64_t stages = shape->stages, passes = (int64_t)shape->microbatches * shape->chunks;
+  int64_t warmup = interleaved_warmup(shape, stage);
+  /* passes from the beginning of a backward turn to that of a forward turn */
+  int64_t shift = (stages - warmup % stages) % stages;
   const int64_t offsets[] = {0, stages - 1, shift, pz_max(shift, 1) - 1};
   *backwards = moment / 4 * stages + offsets[moment % 4];
   *forwards = pz_min(warmup + *backwards, passes);
   return *backwards < passes;
 }
 
-/* Returns the bytes of the first `passes` passes of a round, in which each slot runs `turn`
- * passes. sums[k] is the sum of the bytes of the first k slots. */
+/* Returns the bytes of the first `passes` passes of a round in which each slot runs `turn` passes.
+ * sums[k] is the sum of the bytes per pass of the first k slots. */
 static double bytes_of_passes(int64_t passes, int64_t turn, const double *sums) {
   int64_t slots = passes / turn, rest = passes % turn;
   double bytes = (double)turn * sums[slots];
   return rest ? bytes + (double)rest * (sums[slots + 1] - sums[slots]) : bytes;
 }
 
-bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+/* The bytes of whole rounds in flight, plus those of the begun round of forward passes, less those
+ * of the begun round of backward passes. */
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *shape, uint32_t stage,
                               uint32_t moment, const double *forward_sums,
                               const double *backward_sums, uint32_t *backward_slot, double *bytes) {
-  int64_t stages = pipeline_shape->stages, slots = pipeline_shape->chunks, round = stages * slots,
-          forwards, backwards;
-  if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
+  int64_t stages = shape->stages, slots = shape->chunks, round = stages * slots, forwards,
+          backwards;
+  if (!find_interleaved_passes(shape, stage, moment, &forwards, &backwards)) return false;
   *backward_slot = (uint32_t)(slots - 1 - backwards / stages % slots);
   int64_t whole_rounds = forwards / round - backwards / round;
   *bytes = (double)(whole_rounds * stages) * forward_sums[slots] +
@@ -135,31 +127,27 @@ bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, ui
   return true;
 }
 
-uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape) {
-  return pipeline_shape->chunks > 1 && !pz_is_v_pipeline(pipeline_shape->order)
-             ? 4 * pipeline_shape->chunks
-             : 1;
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *shape) {
+  return shape->chunks > 1 && !pz_is_v_pipeline(shape->order) ? 4 * shape->chunks : 1;
 }
 
-bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
-                        uint32_t moment, uint32_t *backward_slot, uint32_t *in_flight) {
-  uint32_t slots = pz_pipeline_slots(pipeline_shape);
-  if (pz_pipeline_moments(pipeline_shape) == 1) {
+bool pz_pipeline_moment(const struct pz_pipeline_shape *shape, uint32_t stage, uint32_t moment,
+                        uint32_t *backward_slot, uint32_t *in_flight) {
+  uint32_t slots = pz_pipeline_slots(shape);
+  if (pz_pipeline_moments(shape) == 1) {
     *backward_slot = slots - 1;
     for (uint32_t slot = 0; slot < slots; slot++)
-      in_flight[slot] = pz_pipeline_in_flight(pipeline_shape, stage, slot);
+      in_flight[slot] = pz_pipeline_in_flight(shape, stage, slot);
     return moment == 0;
   }
-  int64_t stages = pipeline_shape->stages, n = pipeline_shape->chunks, forwards, backwards;
-  if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
+  int64_t stages = shape->stages, n = shape->chunks, forwards, backwards;
+  if (!find_interleaved_passes(shape, stage, moment, &forwards, &backwards)) return false;
   *backward_slot = (uint32_t)(n - 1 - backwards / stages % n);
   for (int64_t slot = 0; slot < n; slot++)
     in_flight[slot] = (uint32_t)(passes_of_slot(forwards, stages, n, slot) -
                                  passes_of_slot(backwards, stages, n, n - 1 - slot));
   return true;
 }
-
-/* ---- checks --------------------------------------------------------------------------------- */
 
 void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *shape) {
   uint32_t chunks = pz_pipeline_chunks(shape->order);
@@ -198,11 +186,12 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
              events, PZ_PIPELINE_MOST_EVENTS);
 }
 
-/* Checks a shape within a border. */
+/* Checks a shape within a border, so that pz_pipeline_can_run() can return false instead of raising
+ * an error. */
 static void require_in_border(struct pz_call *call, void *ctx) {
   pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
 }
 
-bool pz_pipeline_can_run(const struct pz_pipeline_shape *pipeline_shape) {
-  return pz_border(require_in_border, &pipeline_shape, NULL) == PZ_OK;
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *shape) {
+  return pz_border(require_in_border, &shape, NULL) == PZ_OK;
 }

@@ -41,40 +41,39 @@ uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
 /* Returns whether the input and the output of the model are on different stages. */
-static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *pipeline_shape) {
-  return pipeline_shape->stages > 1 && !pz_is_v_pipeline(pipeline_shape->order);
+static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *shape) {
+  return shape->stages > 1 && !pz_is_v_pipeline(shape->order);
 }
 
 /* Returns the number of slots of a stage: the chunks that it holds, with second copies. */
-uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *pipeline_shape);
+uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *shape);
 
 /* Returns the chunk in a slot of a stage. */
-uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
-                              uint32_t slot);
+uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *shape, uint32_t stage, uint32_t slot);
 
 /* Returns the stage that holds a chunk.  In DualPipe this is the stage of the first copy. */
-uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, uint32_t chunk);
+uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *shape, uint32_t chunk);
 
 /* Returns the number of microbatches in flight for the chunk in a slot at the moment when the
  * stage has the most microbatches in flight.  At this moment, the chunk in the last slot begins
  * a backward pass. */
-uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *shape, uint32_t stage,
                                uint32_t slot);
 
 /* Returns the number of moments at which a stage may need the most memory; which one does
  * depends on the sizes of its chunks.  Each is the beginning of a backward pass. */
-uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape);
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *shape);
 
 /* Describes one of these moments: the slot whose backward pass begins, and the number of
  * microbatches in flight in each slot.  Returns false if there are too few microbatches for this
  * moment. */
-bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
-                        uint32_t moment, uint32_t *backward_slot, uint32_t *in_flight);
+bool pz_pipeline_moment(const struct pz_pipeline_shape *shape, uint32_t stage, uint32_t moment,
+                        uint32_t *backward_slot, uint32_t *in_flight);
 
 /* Like pz_pipeline_moment(), for an order with several moments, but computes in constant time
  * the bytes of all microbatches in flight. forward_sums[k] is the sum of the bytes per
  * microbatch of the first k slots, and backward_sums[k] that of the last k slots. */
-bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *shape, uint32_t stage,
                               uint32_t moment, const double *forward_sums,
                               const double *backward_sums, uint32_t *backward_slot, double *bytes);
 
@@ -83,9 +82,9 @@ enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
 /* Raises PZ_BAD_USE for numbers of stages, chunks or microbatches that the order cannot run, and
  * PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
-void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *pipeline_shape);
+void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *shape);
 
 /* Returns whether pz_require_pipeline() accepts the shape. */
-bool pz_pipeline_can_run(const struct pz_pipeline_shape *pipeline_shape);
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *shape);
 
 #endif

@@ -10,8 +10,7 @@ const char *const pz_evaluator_names[] = {"default", "training", "original", NUL
 
 static const int64_t MOST_DEGREE = 1 << 24;
 
-/* ---- layers --------------------------------------------------------------------------------- */
-
+/* Divides the repeated layers of a model among the chunks of the pipeline. */
 struct pz_plan_layers pz_plan_layers(const struct pz_plan *plan, int64_t layers) {
   int64_t chunks = plan->pp * plan->vpp, first = plan->first_layers, last = plan->last_layers;
   if (first || last) {
@@ -20,6 +19,7 @@ struct pz_plan_layers pz_plan_layers(const struct pz_plan *plan, int64_t layers)
                                    rest % middle_chunks + 1};
   }
   int64_t each = layers / chunks, n_longer = layers % chunks;
+  /* embedding and head count as a layer each if all chunks are then even */
   bool ends_hold_one_less = n_longer && (layers + 2) % chunks == 0;
   if (ends_hold_one_less) {
     each = (layers + 2) / chunks;
@@ -68,6 +68,7 @@ int pz_plan_selective_modules(const struct pz_plan *plan) {
   return plan->recompute_modules;
 }
 
+/* Tries the largest of the stages' numbers for all stages. */
 bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
   struct pz_plan unified = *plan;
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
@@ -104,6 +105,7 @@ enum pz_format pz_plan_format(const struct pz_plan *plan) {
   return (enum pz_format)(PZ_FORMAT_FP8_DELAYED + (plan->fp8_recipe > 0 ? plan->fp8_recipe : 0));
 }
 
+/* Bytes per parameter of the optimizer's own copy of a 16-bit weight. */
 double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   static const double bytes[PZ_MAIN_KINDS] = {
       [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
@@ -118,6 +120,8 @@ double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   return bytes[keeps_remainders ? PZ_MAIN_REMAINDERS : PZ_MAIN_FP32];
 }
 
+/* HBM bytes of an Adam step per parameter: those of the framework's default state, less twice the
+ * bytes that shorter moments and master copies save, because a step reads and writes them. */
 double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts) {
   static const double MOMENTS = 2, READ_AND_WRITTEN = 2, BYTES_WITHOUT_MASTER_COPY = 16;
   const struct pz_framework *framework = pz_plan_framework(plan);
@@ -145,6 +149,7 @@ enum pz_loss pz_plan_loss(const struct pz_plan *plan) {
   return plan->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(plan)->loss;
 }
 
+/* Removes from the overlaps of a plan those of communication that it does not have. */
 int pz_plan_effective_overlap(const struct pz_plan *plan) {
   bool has_degrees = plan->dp && plan->tp;
   bool no_replicas =
@@ -161,12 +166,12 @@ int pz_plan_effective_overlap(const struct pz_plan *plan) {
 struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan) {
   enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
   bool is_interleaved = plan->vpp > 1 && !pz_is_v_pipeline(order);
-  return (struct pz_pipeline_shape){.order = is_interleaved ? PZ_PIPELINE_INTERLEAVED : order,
-                                    .stages = (uint32_t)plan->pp,
-                                    .chunks = (uint32_t)plan->vpp,
-                                    .microbatches = (uint32_t)pz_plan_microbatches(plan)};
+  if (is_interleaved) order = PZ_PIPELINE_INTERLEAVED;
+  return (struct pz_pipeline_shape){order, (uint32_t)plan->pp, (uint32_t)plan->vpp,
+                                    (uint32_t)pz_plan_microbatches(plan)};
 }
 
+/* The interleaved order runs rounds of as many microbatches as stages. */
 int64_t pz_plan_microbatches(const struct pz_plan *plan) {
   int64_t microbatches = pz_ceil_div(plan->batch, plan->mbs * plan->dp);
   bool is_interleaved = plan->vpp > 1 && !pz_is_v_pipeline((enum pz_pipeline_order)plan->pipeline);
@@ -177,8 +182,6 @@ bool pz_plan_autocasts(const struct pz_plan *plan) {
   return pz_plan_framework(plan)->rules == PZ_RULES_TITAN && !pz_plan_shards_state(plan) &&
          plan->tp == 1 && plan->pp == 1 && plan->cp == 1;
 }
-
-/* ---- checks --------------------------------------------------------------------------------- */
 
 void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan) {
   if (!plan->stage_recompute) return;

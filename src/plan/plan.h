@@ -33,8 +33,6 @@ void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan
 /* Checks that no more layers have 16-bit GEMMs or offloaded activations than the model has. */
 void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, int64_t layers);
 
-/* ---- layers --------------------------------------------------------------------------------- */
-
 /* Returns the number of layers of a chunk of the model.  The first and the last chunk have
  * first_layers and last_layers, and the others divide the rest evenly.  If these fields are unset,
  * all chunks have the same number.  If that does not divide, but would with two more layers, the
@@ -123,8 +121,6 @@ enum pz_loss pz_plan_loss(const struct pz_plan *plan);
 
 /* Returns the plan's pipeline order, with its numbers of stages, chunks and microbatches. */
 struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan);
-
-/* ---- degrees -------------------------------------------------------------------------------- */
 
 /* Returns the framework of a plan. */
 static inline const struct pz_framework *pz_plan_framework(const struct pz_plan *plan) {

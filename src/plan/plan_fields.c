@@ -1,9 +1,8 @@
 /* Access to the fields of a plan by the table of plan_fields.def (plan_fields.h).
  *
- * fields[] describes each field: kind, position in struct pz_plan, value when unset, and range.  A
- * field is read as a number (field_number), printed as text (pz_plan_field_text) or JSON
- * (field_json), and set from a number (pz_plan_field_store), text (read_field_text) or JSON
- * (pz_read_plan_json_field).  What the fields mean is in plan.c. */
+ * fields[] describes each field: kind, position in struct pz_plan, value when unset, and range.
+ * Each field can be read and set as a number, as text and as JSON.  What the fields mean is in
+ * plan.c. */
 #include "plan/plan_fields.h"
 
 #include <errno.h>
@@ -60,6 +59,7 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
   [PZ_PLAN_##id] = {.name = #called,                                                               \
                     .kind = PZ_PLAN_KIND_##what,                                                   \
                     .offset = offsetof(struct pz_plan, called),                                    \
+                    .bytes = sizeof(type),                                                         \
                     .unset = absent,                                                               \
                     .least = min,                                                                  \
                     .most = max,                                                                   \
@@ -71,8 +71,13 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field) { return &fields[field]; }
 
+const char *pz_plan_field_at(const void *unused, size_t i) {
+  (void)unused;
+  return i < PZ_PLAN_FIELDS ? fields[i].name : NULL;
+}
+
 const char *pz_plan_field_name(enum pz_plan_field field) {
-  return (unsigned)field < PZ_PLAN_FIELDS ? fields[field].name : NULL;
+  return pz_plan_field_at(NULL, (size_t)field);
 }
 
 enum pz_plan_field pz_plan_field_find(const char *name) {
@@ -80,8 +85,6 @@ enum pz_plan_field pz_plan_field_find(const char *name) {
   while (i < PZ_PLAN_FIELDS && strcmp(fields[i].name, name) != 0) i++;
   return (enum pz_plan_field)i;
 }
-
-/* ---- numbers -------------------------------------------------------------------------------- */
 
 /* Returns the value of a field as a number, which is 1 for a text or a list that is set. */
 static double field_number(const struct pz_plan *plan, enum pz_plan_field field) {
@@ -110,20 +113,9 @@ void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double 
   }
 }
 
-/* Returns the address of a field of kind TEXT. */
-static const char *const *text_at(const struct pz_plan *plan, enum pz_plan_field field) {
-  return (const char *const *)(const void *)((const char *)plan + fields[field].offset);
-}
-
 void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field) {
-  static const size_t bytes[] = {
-      [PZ_PLAN_KIND_COUNT] = sizeof(int64_t),        [PZ_PLAN_KIND_NUMBER] = sizeof(int),
-      [PZ_PLAN_KIND_CHOICE] = sizeof(int),           [PZ_PLAN_KIND_SET] = sizeof(int),
-      [PZ_PLAN_KIND_SWITCH] = sizeof(int),           [PZ_PLAN_KIND_FLAG] = sizeof(bool),
-      [PZ_PLAN_KIND_REAL] = sizeof(double),          [PZ_PLAN_KIND_TEXT] = sizeof(const char *),
-      [PZ_PLAN_KIND_LIST] = sizeof(const int64_t *), [PZ_PLAN_KIND_LENGTH] = sizeof(int64_t)};
-  memcpy((char *)to + fields[field].offset, (const char *)from + fields[field].offset,
-         bytes[fields[field].kind]);
+  size_t offset = fields[field].offset;
+  memcpy((char *)to + offset, (const char *)from + offset, fields[field].bytes);
 }
 
 const char *pz_plan_word(const char *const *names, int i) {
@@ -173,8 +165,6 @@ void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan) {
   }
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
   size_t length = 0;
   snprintf(buf, size, "none");
@@ -185,8 +175,8 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
   return buf;
 }
 
-/* Returns the value of a set that takes effect: including the modules that the framework
- * recomputes by default, and excluding overlaps for which the plan has no communication. */
+/* Returns the value of a field of the kind SET that takes effect: with the modules that the
+ * framework recomputes by default, and without overlaps for which the plan has no communication. */
 static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
   if (field == PZ_PLAN_OVERLAP) return pz_plan_effective_overlap(plan);
   bool has_framework = plan->framework >= 0;
@@ -208,7 +198,8 @@ char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, c
   case PZ_PLAN_KIND_SWITCH:
   case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, value > 0 ? "on" : "off");
   case PZ_PLAN_KIND_TEXT: {
-    const char *text = *text_at(plan, field);
+    const char *text;
+    memcpy(&text, (const char *)plan + info->offset, sizeof text);
     return pz_text_plain(pz_text_copy(buf, size, text && *text ? text : "-"));
   }
   default: snprintf(buf, size, "%.10g", value);
@@ -216,15 +207,14 @@ char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, c
   return buf;
 }
 
-/* Returns the i-th name of a list, for pz_text_join(). */
-static const char *name_at(const void *names, size_t i) { return ((const char *const *)names)[i]; }
+const char *pz_word_at(const void *names, size_t i) { return ((const char *const *)names)[i]; }
 
-/* Raises the error that a word of n bytes is not among the names of a choice or a set. */
+/* Raises the error that a word of n bytes is not among the names of a choice or a set (`info`). */
 static _Noreturn void reject_word(struct pz_call *call, enum pz_status status,
                                   const struct pz_plan_field_info *info, const char *word,
                                   size_t n) {
   char names[400];
-  pz_text_join(names, sizeof names, name_at, info->names);
+  pz_text_join(names, sizeof names, pz_word_at, info->names);
   pz_raise(call, status, "%s is '%.*s'; accepted: %s%s", info->name, n < 60 ? (int)n : 60, word,
            info->kind == PZ_PLAN_KIND_SET ? "none, all, or a list of " : "", names);
 }
@@ -302,13 +292,15 @@ void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan
   read_field_text(call, PZ_BAD_USE, plan, field, text);
 }
 
+/* Arguments of read_in_border(). */
 struct field_text {
   struct pz_plan *plan;
   enum pz_plan_field field;
   const char *text;
 };
 
-/* Reads a field from text (struct field_text). */
+/* Reads a field from text within a border, so that pz_try_plan_field() can return false instead of
+ * raising an error. */
 static void read_in_border(struct pz_call *call, void *ctx) {
   const struct field_text *field_text = ctx;
   pz_read_plan_field(call, field_text->plan, field_text->field, field_text->text);
@@ -320,18 +312,13 @@ bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const cha
   return pz_border(read_in_border, &args, why) == PZ_OK;
 }
 
+/* Arguments of pz_plan_set(). */
 struct plan_setting {
   struct pz_plan *plan;
   const char *name, *value;
 };
 
-/* Returns the name of the i-th field, for pz_text_join(). */
-static const char *field_name(const void *unused, size_t i) {
-  (void)unused;
-  return i < PZ_PLAN_FIELDS ? fields[i].name : NULL;
-}
-
-/* Checks the arguments of pz_plan_set() and sets the field. */
+/* Checks the arguments of pz_plan_set() and sets the field, within a border. */
 static void set_plan_field(struct pz_call *call, void *ctx) {
   const struct plan_setting *setting = ctx;
   char names[600];
@@ -341,7 +328,7 @@ static void set_plan_field(struct pz_call *call, void *ctx) {
   enum pz_plan_field field = pz_plan_field_find(setting->name);
   if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
     pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", setting->name,
-             pz_text_join(names, sizeof names, field_name, NULL));
+             pz_text_join(names, sizeof names, pz_plan_field_at, NULL));
   pz_read_plan_field(call, setting->plan, field, setting->value);
 }
 
@@ -350,8 +337,6 @@ enum pz_status pz_plan_set(struct pz_plan *plan, const char *name, const char *v
   struct plan_setting args = {plan, name, value};
   return pz_border(set_plan_field, &args, err);
 }
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
 
 bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field field) {
   switch (field) {
@@ -371,7 +356,8 @@ bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field fi
   }
 }
 
-/* Returns a new reference to a field as JSON: words as a string, and null if it is unset. */
+/* Returns a new reference to the value of a field as JSON: a choice or a set as a string, and an
+ * unset field as null. */
 static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) {
   const struct pz_plan_field_info *info = &fields[field];
   double value = field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
@@ -383,7 +369,8 @@ static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) 
     return list;
   }
   if (info->kind == PZ_PLAN_KIND_TEXT) {
-    const char *word = *text_at(plan, field);
+    const char *word;
+    memcpy(&word, (const char *)plan + info->offset, sizeof word);
     return word ? json_string(word) : json_null();
   }
   if (value == info->unset && info->unset < 0) return json_null();
@@ -408,7 +395,8 @@ json_t *pz_plan_json(const struct pz_plan *plan) {
   return object;
 }
 
-/* Reads stage_recompute, the only list of a plan, which has a number of layers for each stage. */
+/* Reads stage_recompute, the only list of a plan, from JSON: the number of recomputed layers of
+ * each stage. */
 static void read_stage_list(struct pz_call *call, const struct pz_plan_field_info *info,
                             const json_t *json, struct pz_plan *plan) {
   size_t n = json_array_size(json);
@@ -437,7 +425,7 @@ static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_pla
   case PZ_PLAN_KIND_FLAG: pz_text_copy(accepted, sizeof accepted, "true or false"); break;
   case PZ_PLAN_KIND_TEXT: pz_text_copy(accepted, sizeof accepted, "a text"); break;
   case PZ_PLAN_KIND_CHOICE:
-  case PZ_PLAN_KIND_SET: pz_text_join(accepted, sizeof accepted, name_at, info->names); break;
+  case PZ_PLAN_KIND_SET: pz_text_join(accepted, sizeof accepted, pz_word_at, info->names); break;
   default:
     snprintf(accepted, sizeof accepted, "a number from %.10g to %.10g", info->least, info->most);
   }
@@ -448,8 +436,8 @@ static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_pla
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json) {
   const struct pz_plan_field_info *info = &fields[field];
-  const char *text =
-      ""; /* numbers and booleans are converted to text, so that one function checks all values */
+  /* Numbers and booleans are converted to text, so that one function checks all values. */
+  const char *text = "";
   char number[40];
   if (json_is_null(json)) {
     pz_plan_field_store(plan, field, info->unset);

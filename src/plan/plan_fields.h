@@ -15,9 +15,8 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  /* const int64_t * with a number for each stage; not read from text */
-  PZ_PLAN_KIND_LIST,
-  PZ_PLAN_KIND_LENGTH /* int64_t, the length of the list; not read from text */
+  PZ_PLAN_KIND_LIST,   /* const int64_t *, a number for each stage; not read from text */
+  PZ_PLAN_KIND_LENGTH  /* int64_t, the length of the list; not read from text */
 };
 
 /* Programs that launch training, each of which has its own names for the fields of a plan. */
@@ -32,7 +31,7 @@ enum pz_launcher {
 struct pz_plan_field_info {
   const char *name;
   enum pz_plan_kind kind;
-  size_t offset;
+  size_t offset, bytes; /* position in struct pz_plan, and size there */
   double unset, least, most;
   const char *help;
   const char *const *names; /* words of a choice or a set; NULL after the last */
@@ -49,6 +48,12 @@ const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);
 
 /* Returns word i of a list that ends with NULL, or "-" if there is none. */
 const char *pz_plan_word(const char *const *names, int i);
+
+/* Returns name i of a list that ends with NULL (pz_name_at). */
+const char *pz_word_at(const void *names, size_t i);
+
+/* Returns the name of field i, or NULL after the last one (pz_name_at). */
+const char *pz_plan_field_at(const void *unused, size_t i);
 
 /* Returns the field with this name, or PZ_PLAN_FIELDS. */
 enum pz_plan_field pz_plan_field_find(const char *name);

@@ -1,8 +1,5 @@
-/* Plan files (plan_file.h), and the fields of a run.
- *
- * pz_read_plan_file() reads a run from JSON key by key (read_key), and pz_run_plan_json() writes
- * it.  pz_run_plan_change() applies changed fields to a run, and pz_list_run_fields() lists its
- * fields with the origin of their values. */
+/* Plan files (plan_file.h): reading and writing a run as JSON, changing fields of a run, and
+ * listing its fields with the origin of their values. */
 #include "plan/plan_file.h"
 
 #include <stdio.h>
@@ -26,9 +23,7 @@ struct pz_run_plan pz_run_plan_default(void) {
   return (struct pz_run_plan){.size = sizeof(struct pz_run_plan), .plan = pz_plan_default()};
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* Returns the i-th accepted key of a plan file, or NULL after the last one. */
+/* Returns key i of those that a plan file may have, or NULL after the last one (pz_name_at). */
 static const char *accepted_key(const void *unused, size_t i) {
   (void)unused;
   if (i < SETTINGS) return settings[i];
@@ -43,7 +38,7 @@ static const char *accepted_key(const void *unused, size_t i) {
   return NULL;
 }
 
-/* Reads the name of the model, the chip or the cluster. */
+/* Sets the model, the chip or the cluster of a run, as `setting` says, from the value of a key. */
 static void read_setting(struct pz_call *call, int setting, const char *key, const json_t *value,
                          struct pz_run_plan *run) {
   const char **const members[] = {&run->model, &run->chip, &run->cluster};
@@ -54,7 +49,7 @@ static void read_setting(struct pz_call *call, int setting, const char *key, con
   run->from[PZ_RUN_MODEL + setting] = text ? "given" : NULL;
 }
 
-/* Reads one key of the file or of its plan into the run. */
+/* Reads one key of a plan file into the run. */
 static void read_key(struct pz_call *call, const char *key, const json_t *value,
                      struct pz_run_plan *run) {
   char names[700];
@@ -89,8 +84,8 @@ struct plan_file_reading {
   struct pz_run_plan run;
 };
 
-/* Reads the parsed file into reading->run.  Also accepts outputs of subcommands, which contain
- * the plan as an inner object. */
+/* Reads the parsed file into reading->run, within a border.  Also accepts outputs of subcommands,
+ * which contain the plan as an inner object. */
 static void read_object(struct pz_call *border, void *ctx) {
   static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
   struct plan_file_reading *reading = ctx;
@@ -132,8 +127,6 @@ void pz_read_plan_file(struct pz_call *call, const char *name, const char *text,
   *run = reading.run;
 }
 
-/* ---- changing and writing ------------------------------------------------------------------- */
-
 void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
   struct pz_plan *plan = &run->plan;
   bool changes_chunks = given->pp || given->vpp;
@@ -170,9 +163,8 @@ json_t *pz_run_plan_json(const struct pz_run_plan *run) {
   return object;
 }
 
-/* ---- fields --------------------------------------------------------------------------------- */
-
-/* Returns whether a field is worth listing for this run. */
+/* Returns whether a field of a filled plan is worth listing: whether its value matters for this
+ * run. */
 static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
   const struct pz_plan *plan = &run->plan;
   switch (field) {
@@ -201,10 +193,8 @@ struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz
   for (int i = 0; i < SETTINGS; i++) {
     const char *from = run->from[PZ_RUN_MODEL + i];
     pz_text_plain(pz_text_copy(value, sizeof value, names[i] ? names[i] : "-"));
-    list[(*n)++] = (struct pz_field_origin){.name = settings[i],
-                                            .value = pz_copy_text(call, value),
-                                            .from = pz_copy_text(call, from ? from : "default"),
-                                            .shown = true};
+    list[(*n)++] = (struct pz_field_origin){settings[i], pz_copy_text(call, value),
+                                            pz_copy_text(call, from ? from : "default"), true};
   }
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     enum pz_plan_field field = (enum pz_plan_field)f;
@@ -212,10 +202,9 @@ struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz
     if (!pz_plan_field_is_relevant(&run->plan, field)) continue;
     pz_plan_field_text(&run->plan, field, value, sizeof value);
     if (!from && field == PZ_PLAN_DP) from = pz_format(call, "= %s", pz_plan_field(field)->from);
-    list[(*n)++] = (struct pz_field_origin){.name = pz_plan_field_name(field),
-                                            .value = pz_copy_text(call, value),
-                                            .from = pz_copy_text(call, from ? from : "default"),
-                                            .shown = is_shown(run, field)};
+    list[(*n)++] =
+        (struct pz_field_origin){pz_plan_field_name(field), pz_copy_text(call, value),
+                                 pz_copy_text(call, from ? from : "default"), is_shown(run, field)};
   }
   return list;
 }

@@ -1,9 +1,5 @@
-/* Filling a plan (plan_fill.h).
- *
- * pz_fill_plan() checks the range of every given field, sets degrees, batch and pipeline, which
- * must divide each other (fill_degrees, fill_pipeline), and then the framework's defaults
- * (fill_defaults, fill_execution, pz_fill_plan_precision).  It checks whether the fields agree with
- * each other; which combinations a framework supports is in framework_rules.c. */
+/* Filling a plan (plan_fill.h), and checking whether its fields agree with each other.  Which
+ * combinations of fields a framework supports is in framework_rules.c. */
 #include "plan/plan_fill.h"
 
 #include <string.h>
@@ -13,25 +9,10 @@
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
 
-static const int64_t MOST_DEVICES = 1 << 24;
-
-/* ---- checks --------------------------------------------------------------------------------- */
+static const int64_t MOST_DEVICES = 1 << 24; /* the range of the field `devices`, too */
 
 /* Libraries of attention kernels for which chips may be calibrated. */
 static const char *const attention_libraries[] = {"fa1", "fa2", "fa3", "cudnn", "pallas", NULL};
-
-/* Returns the i-th library, for pz_text_join(). */
-static const char *library_at(const void *unused, size_t i) {
-  (void)unused;
-  return attention_libraries[i];
-}
-
-/* Returns whether a chip may be calibrated for an attention library of this name. */
-static bool is_attention_library(const char *name) {
-  for (size_t i = 0; attention_libraries[i]; i++)
-    if (strcmp(attention_libraries[i], name) == 0) return true;
-  return false;
-}
 
 /* Checks that fields about recomputation and offload are given only with the recomputation or
  * offload that they refine. */
@@ -54,8 +35,6 @@ static void check_memory_savings(struct pz_call *call, const struct pz_plan *pla
   if (plan->offload_fraction > 0 && !(plan->offload & PZ_OFFLOAD_OPTIMIZER))
     pz_raise(call, PZ_BAD_USE, "offload_fraction without offload optimizer; accepted: with it");
 }
-
-/* ---- degrees and pipeline ------------------------------------------------------------------- */
 
 /* Sets unset degrees of parallelism, devices, batch, and the size of the groups that ZeRO shards
  * over, and checks that they divide each other. */
@@ -143,9 +122,8 @@ static void fill_pipeline(struct pz_call *call, struct pz_plan *plan) {
              (long long)(2 * plan->pp * plan->mbs * plan->dp));
 }
 
-/* ---- defaults of the framework -------------------------------------------------------------- */
-
-/* Sets unset fields to the framework's defaults. */
+/* Sets unset fields to the framework's defaults, adapted to the precisions that the chip supports
+ * and to the other fields of the plan.  The chip may be NULL. */
 static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   const struct pz_framework_defaults *defaults = &framework->plan;
@@ -216,7 +194,8 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
   if (given_16bit && !pz_plan_format(plan))
     pz_raise(call, PZ_BAD_USE, "%s with precision %s; accepted: fp8, nvfp4", given_16bit,
              precision);
-  if (plan->fp8_recipe == PZ_FP8_MX && chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip))
+  bool lacks_block_scales = chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip);
+  if (plan->fp8_recipe == PZ_FP8_MX && lacks_block_scales)
     pz_raise(call, PZ_BAD_USE,
              "fp8_recipe mxfp8 on chip %s, whose tensor cores do not scale blocks; accepted: "
              "delayed, current, blockwise",
@@ -237,9 +216,12 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
     if (pz_plan_trains_adapters(plan) && is_gpu) filled.framework = pz_framework_find("nemo");
   }
   const char *library = filled.attention_library;
-  if (library && *library && !is_attention_library(library))
+  bool is_known = !library || !*library; /* the framework's default is used */
+  for (int i = 0; attention_libraries[i] && !is_known; i++)
+    is_known = strcmp(attention_libraries[i], library) == 0;
+  if (!is_known)
     pz_raise(call, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", library,
-             pz_text_join(names, sizeof names, library_at, NULL));
+             pz_text_join(names, sizeof names, pz_word_at, attention_libraries));
   pz_must(call, pz_lora_parse(filled.peft, &lora, pz_call_error(call)));
   if (!lora.rank) filled.peft = NULL;
   fill_degrees(call, &filled);
@@ -251,12 +233,14 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
   *plan = filled;
 }
 
+/* Arguments of fill_in_border(). */
 struct fill_request {
   struct pz_plan *plan;
   const struct pz_chip *chip;
 };
 
-/* Fills a plan (struct fill_request). */
+/* Fills a plan within a border, so that pz_try_fill_plan() can return false instead of raising an
+ * error. */
 static void fill_in_border(struct pz_call *call, void *ctx) {
   const struct fill_request *request = ctx;
   pz_fill_plan(call, request->plan, request->chip);

@@ -1,9 +1,7 @@
 /* A training plan as text (plan_text.h).
  *
  * pz_plan_text() prints the fields that a search decides, and pz_plan_line() prints a whole
- * plan. plan_words.c reads both texts: a new phrase must be added to its table.  The functions
- * pz_stage_...() print properties of the pipeline stages, and pz_plan_options_text() prints the
- * difference of two plans. */
+ * plan. plan_words.c reads both texts: a new phrase must be added to its table. */
 #include "plan/plan_text.h"
 
 #include <stdarg.h>
@@ -31,7 +29,8 @@ PZ_PRINTF(2, 3) static void append(struct line *line, const char *format, ...) {
   line->length = fits ? line->length + (size_t)n : line->size - 1;
 }
 
-/* Appends precisions other than 16 bit, and adapters. */
+/* Appends the precision of GEMMs and of the layers that stay in 16 bit, unless all are 16-bit, and
+ * the adapters of a plan. */
 static void append_precision(struct line *line, const struct pz_plan *plan) {
   char text[PZ_FIELD_TEXT_MOST];
   if (plan->precision == PZ_PRECISION_FP8) append(line, ", fp8 GEMMs");
@@ -65,8 +64,6 @@ static void append_offload(struct line *line, const struct pz_plan *plan) {
     append(line, "the optimizer");
   append(line, " on the host");
 }
-
-/* ---- a plan on one line --------------------------------------------------------------------- */
 
 const char *pz_plan_text(const struct pz_plan *plan, char *buf, size_t size) {
   struct line line = {buf, size, 0};
@@ -135,8 +132,6 @@ const char *pz_plan_line(const struct pz_plan *plan, bool recompute, char *buf, 
   return buf;
 }
 
-/* ---- stages --------------------------------------------------------------------------------- */
-
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *run, int64_t stage) {
   const struct pz_plan *plan = &run->plan;
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
@@ -151,38 +146,33 @@ struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *run, 
   return sum;
 }
 
-/* Prints a property of one stage. */
-typedef const char *print_stage_fn(struct pz_call *call, struct pz_stage_layers stage);
-
-/* Prints how many layers of a stage are recomputed. */
-static const char *print_recomputed(struct pz_call *call, struct pz_stage_layers stage) {
-  if (!stage.again) return "none";
-  return pz_format(call, "%lld of %lld layers", (long long)stage.again, (long long)stage.layers);
-}
-
-/* Prints the number of layers of a stage. */
-static const char *print_layers(struct pz_call *call, struct pz_stage_layers stage) {
-  return pz_format(call, "%lld", (long long)stage.layers);
-}
-
-/* Prints a property of all stages, "stage 1: 9; stages 2-8: 10", joining consecutive stages with
- * the same text.  Sets *all_alike to whether all stages have the same. */
+/* Returns the number of layers of each stage, "stage 1: 9; stages 2-8: 10", or with `recomputed`
+ * how many of them the backward pass recomputes, "stage 1: none; stage 2: 4 of 10 layers".  Sets
+ * *all_alike to whether all stages have the same text. */
 static const char *print_stages(struct pz_call *call, const struct pz_training_run *run,
-                                print_stage_fn *print, bool *all_alike) {
-  const char *text = "";
+                                bool recomputed, bool *all_alike) {
+  const char *text = "", *value = "";
+  int64_t n_stages = run->plan.pp, first = 0; /* first stage that has the text `value` */
   *all_alike = true;
-  int64_t n_stages = run->plan.pp, first = 0;
-  const char *value = print(call, pz_training_run_stage(run, 0));
-  for (int64_t next = 1; next <= n_stages; next++) {
-    const char *next_value = next < n_stages ? print(call, pz_training_run_stage(run, next)) : "";
-    if (strcmp(value, next_value) == 0) continue;
-    const char *range = pz_format(call, "stage %lld", (long long)first + 1);
-    if (next > first + 1)
-      range = pz_format(call, "stages %lld-%lld", (long long)first + 1, (long long)next);
-    text = pz_format(call, "%s%s%s: %s", text, *text ? "; " : "", range, value);
-    *all_alike = first == 0 && next == n_stages;
+  for (int64_t stage = 0; stage <= n_stages; stage++) {
+    struct pz_stage_layers sum = pz_training_run_stage(run, stage);
+    const char *next_value = "";
+    if (stage < n_stages && !recomputed)
+      next_value = pz_format(call, "%lld", (long long)sum.layers);
+    else if (stage < n_stages)
+      next_value = sum.again ? pz_format(call, "%lld of %lld layers", (long long)sum.again,
+                                         (long long)sum.layers)
+                             : "none";
+    bool ends_range = stage > 0 && strcmp(value, next_value) != 0;
+    if (ends_range) {
+      const char *range = pz_format(call, "stage %lld", (long long)first + 1);
+      if (stage > first + 1)
+        range = pz_format(call, "stages %lld-%lld", (long long)first + 1, (long long)stage);
+      text = pz_format(call, "%s%s%s: %s", text, *text ? "; " : "", range, value);
+      *all_alike = first == 0 && stage == n_stages;
+      first = stage;
+    }
     value = next_value;
-    first = next;
   }
   return text;
 }
@@ -192,7 +182,7 @@ const char *pz_stage_recompute_text(struct pz_call *call, const struct pz_traini
   const char *name = pz_plan_word(pz_recomputation_names, run->plan.recompute);
   bool all_alike;
   if (run->plan.recompute != PZ_RECOMPUTATION_FULL) return name;
-  const char *by_stage = print_stages(call, run, print_recomputed, &all_alike);
+  const char *by_stage = print_stages(call, run, true, &all_alike);
   if (!all_alike) return by_stage;
   if (!first.again) return "none";
   if (first.again == first.layers) return name;
@@ -202,13 +192,11 @@ const char *pz_stage_recompute_text(struct pz_call *call, const struct pz_traini
 
 const char *pz_stage_layers_text(struct pz_call *call, const struct pz_training_run *run) {
   bool all_alike;
-  const char *by_stage = print_stages(call, run, print_layers, &all_alike);
+  const char *by_stage = print_stages(call, run, false, &all_alike);
   if (!all_alike) return by_stage;
   return pz_format(call, "%lld%s", (long long)pz_training_run_stage(run, 0).layers,
                    run->plan.pp > 1 ? " a stage" : "");
 }
-
-/* ---- a difference --------------------------------------------------------------------------- */
 
 const char *pz_plan_options_text(struct pz_call *call, const struct pz_plan *from,
                                  const struct pz_plan *to) {

@@ -2,9 +2,8 @@
  * or the text of a plan that phaze printed.
  *
  * split_words() cuts the text at spaces, commas, "=" and parentheses.  From left to right,
- * read_next() reads a phrase of the table below, which has the wordings of pz_plan_text() and
- * pz_plan_line(); the name of a field with its value; or the value of a field that needs no name
- * ("eager").  "tp 8 -> 4", as diff prints a change, is read as tp 4. */
+ * read_next() reads the name of a field with its value, a phrase of the table below (the wordings
+ * of pz_plan_text() and pz_plan_line()), or the value of a field that needs no name ("eager"). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +51,7 @@ static const enum pz_plan_field self_named_fields[] = {PZ_PLAN_FRAMEWORK, PZ_PLA
 
 enum { MOST_WORDS = 256 };
 
+/* The words of a text of changes, and the plan that results from those that have been read. */
 struct plan_words {
   struct pz_call *call;
   struct {
@@ -64,7 +64,7 @@ struct plan_words {
   struct pz_plan given;    /* receives the fields of the plan */
 };
 
-/* Splits a text into words, without the old value in "tp 8 -> 4". */
+/* Splits a text into words->word. "->" removes the word before it, the old value in "tp 8 -> 4". */
 static void split_words(struct plan_words *words, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
   char *at = pz_copy_text(words->call, text);
@@ -95,21 +95,14 @@ static const char *next_word(const struct plan_words *words) {
   return words->word[words->next].text;
 }
 
-/* Reads the next word as the value of `name`.  Raises PZ_BAD_USE if there is none. */
+/* Reads and returns the next word as the value of a field or setting; messages call it `name`.
+ * Raises PZ_BAD_USE if there is no such word. */
 static const char *read_value(struct plan_words *words, const char *name) {
   const char *value = next_word(words);
   if (!value)
     pz_raise(words->call, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
   words->next++;
   return value;
-}
-
-/* ---- one field ------------------------------------------------------------------------------ */
-
-/* Returns the name of the i-th field, for pz_text_meant(). */
-static const char *field_at(const void *unused, size_t i) {
-  (void)unused;
-  return pz_plan_field_name((enum pz_plan_field)i);
 }
 
 /* Returns the field that a word like "--tp" names, or PZ_PLAN_FIELDS if it names none. */
@@ -127,7 +120,7 @@ static bool is_among(const char *const *names, const char *word) {
   return *names != NULL;
 }
 
-/* Sets a field.  If it is a set, also reads the words of the set that follow after commas. */
+/* Sets a field to a value.  If the field is a set, also reads its further words after commas. */
 static void set_field(struct plan_words *words, enum pz_plan_field field, const char *value) {
   const struct pz_plan_field_info *info = pz_plan_field(field);
   char before[PZ_FIELD_TEXT_MOST];
@@ -152,18 +145,6 @@ static void set_field(struct plan_words *words, enum pz_plan_field field, const 
   pz_read_plan_field(words->call, &words->given, field, value);
 }
 
-/* Reads the value after the name of a field, and sets it.  A switch without a value is on. */
-static void read_named_field(struct plan_words *words, enum pz_plan_field field) {
-  static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
-  const struct pz_plan_field_info *info = pz_plan_field(field);
-  bool is_switch = info->kind == PZ_PLAN_KIND_SWITCH || info->kind == PZ_PLAN_KIND_FLAG;
-  const char *value = next_word(words);
-  bool has_no_state = is_switch && (!value || !is_among(states, value));
-  set_field(words, field, has_no_state ? "on" : read_value(words, info->name));
-}
-
-/* ---- the text ------------------------------------------------------------------------------- */
-
 /* Returns the number of words of a phrase if the next words match it, otherwise 0.  Sets *value to
  * the word at "#". */
 static int phrase_length(const struct plan_words *words, const char *phrase, const char **value) {
@@ -184,6 +165,7 @@ static int phrase_length(const struct plan_words *words, const char *phrase, con
 
 /* Reads the next phrase, named field, or value without a name, and advances past it. */
 static void read_next(struct plan_words *words) {
+  static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
   char *word = words->word[words->next].text, *name = word + strspn(word, "-"), suggestion[120];
   enum pz_plan_field field = find_named_field(word);
   for (size_t i = 0; field == PZ_PLAN_FIELDS && i < sizeof phrases / sizeof *phrases; i++) {
@@ -195,8 +177,12 @@ static void read_next(struct plan_words *words) {
     return;
   }
   words->next++;
-  if (field != PZ_PLAN_FIELDS) {
-    read_named_field(words, field);
+  if (field != PZ_PLAN_FIELDS) { /* its value is the next word; a switch without a value is on */
+    const struct pz_plan_field_info *info = pz_plan_field(field);
+    bool is_switch = info->kind == PZ_PLAN_KIND_SWITCH || info->kind == PZ_PLAN_KIND_FLAG;
+    const char *value = next_word(words);
+    bool has_no_state = is_switch && (!value || !is_among(states, value));
+    set_field(words, field, has_no_state ? "on" : read_value(words, info->name));
     return;
   }
   enum pz_plan_field switched_off =
@@ -224,42 +210,35 @@ static void read_next(struct plan_words *words) {
     pz_raise(words->call, PZ_BAD_USE,
              "'%.40s' is no field of a plan%s; accepted: fields and values, as 'tp 8, pp 2, "
              "recompute full'",
-             word, pz_text_meant(suggestion, sizeof suggestion, name, field_at, NULL));
+             word, pz_text_meant(suggestion, sizeof suggestion, name, pz_plan_field_at, NULL));
   set_field(words, PZ_PLAN_PEFT, word);
 }
 
-/* ---- the run -------------------------------------------------------------------------------- */
-
+/* Arguments of pz_run_plan_with(), and the changed run.  The text is read within a border, so that
+ * its errors can be raised again with a quotation of the text. */
 struct change_request {
   const struct pz_run_plan *run;
   const char *changes;
   struct pz_run_plan **out;
+  struct pz_run_plan *changed;
+  struct pz_arena *arena; /* memory of the changed run */
 };
 
-/* A text that is read within a border, so that its errors can be raised again with a quotation of
- * the text. */
-struct change_reading {
-  const struct change_request *request;
-  struct pz_run_plan *run;
-  struct pz_arena *arena;
-};
-
-/* Reads the text of a request and applies the changes to its run. */
+/* Reads the text of a request and applies the changes to its run, within a border. */
 static void read_changes(struct pz_call *call, void *ctx) {
-  const struct change_reading *reading = ctx;
-  struct pz_call results = pz_call_in(call, reading->arena);
+  const struct change_request *request = ctx;
+  struct pz_call results = pz_call_in(call, request->arena);
+  struct pz_run_plan *run = request->changed;
   struct plan_words *words = pz_alloc(call, 1, sizeof *words);
   words->call = &results;
-  words->run = reading->run;
+  words->run = run;
   words->given = pz_plan_default();
-  *reading->run = pz_run_plan_default();
-  pz_require_options(call, reading->run, sizeof *reading->run, reading->request->run,
-                     "pz_run_plan_default");
-  split_words(words, reading->request->changes);
+  *run = pz_run_plan_default();
+  pz_require_options(call, run, sizeof *run, request->run, "pz_run_plan_default");
+  split_words(words, request->changes);
   while (words->next < words->n) read_next(words);
   /* Devices and batch that followed from the degrees stay the same.  An overlap that followed
    * from the framework is determined again for the changed plan. */
-  struct pz_run_plan *run = reading->run;
   const struct pz_plan *given = &words->given;
   struct pz_plan filled = run->plan;
   bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
@@ -274,24 +253,23 @@ static void read_changes(struct pz_call *call, void *ctx) {
     run->plan.overlap = pz_framework_overlap(&filled, NULL);
 }
 
-/* Checks the arguments of pz_run_plan_with() and makes the changed run.  The changes are read within
- * a border of their own, so that the message of an error can begin with their text. */
+/* Checks the arguments of pz_run_plan_with() and makes the changed run. */
 static void make_changed_run(struct pz_call *call, void *ctx) {
-  const struct change_request *request = ctx;
+  struct change_request *request = ctx;
   pz_require(call, request->run, "run");
   pz_require(call, request->changes, "changes");
   pz_require(call, request->out, "out");
   struct pz_call in_run;
-  struct pz_run_plan *run = pz_object_new(call, sizeof *run, &in_run);
-  struct change_reading reading = {request, run, in_run.arena};
+  request->changed = pz_object_new(call, sizeof *request->changed, &in_run);
+  request->arena = in_run.arena;
   struct pz_error err = {0};
-  enum pz_status status = pz_border(read_changes, &reading, &err);
+  enum pz_status status = pz_border(read_changes, request, &err);
   if (status != PZ_OK) pz_raise(call, status, "'%.60s': %s", request->changes, err.message);
-  *request->out = pz_object_keep(call, run);
+  *request->out = pz_object_keep(call, request->changed);
 }
 
 enum pz_status pz_run_plan_with(const struct pz_run_plan *run, const char *changes,
                                 struct pz_run_plan **out, struct pz_error *err) {
-  struct change_request args = {run, changes, out};
+  struct change_request args = {.run = run, .changes = changes, .out = out};
   return pz_border(make_changed_run, &args, err);
 }

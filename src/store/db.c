@@ -15,67 +15,36 @@ enum {
   LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32
 };
 
-/* ---- errors --------------------------------------------------------------------------------- */
-
-/* Returns the status for an error code of SQLite. */
-static enum pz_status status_of_sqlite(int code) {
-  switch (code & 0xff) {
-  case SQLITE_NOMEM: return PZ_NO_MEMORY;
-  case SQLITE_TOOBIG: return PZ_LIMIT;
+_Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb) {
+  int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM, family = code & 0xff;
+  int system_errno = db->conn ? sqlite3_system_errno(db->conn) : 0;
+  /* The errno is stale unless a system call has failed. */
+  if (family != SQLITE_IOERR && family != SQLITE_CANTOPEN) system_errno = 0;
+  /* Reading can fail to write, because SQLite writes at least the index of the log. */
+  bool cannot_write = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC ||
+                      code == SQLITE_IOERR_TRUNCATE || code == SQLITE_IOERR_SHMSIZE;
+  bool is_full = family == SQLITE_FULL || system_errno == ENOSPC || system_errno == EFBIG;
+  if (cannot_write || is_full) verb = "write";
+  enum pz_status status = PZ_IO;
+  switch (family) {
+  case SQLITE_NOMEM: status = PZ_NO_MEMORY; break;
+  case SQLITE_TOOBIG: status = PZ_LIMIT; break;
   case SQLITE_ERROR:
   case SQLITE_CORRUPT:
   case SQLITE_NOTADB:
-  case SQLITE_FORMAT: return PZ_BAD_INPUT;
+  case SQLITE_FORMAT: status = PZ_BAD_INPUT; break;
   case SQLITE_CONSTRAINT:
   case SQLITE_MISMATCH:
   case SQLITE_MISUSE:
-  case SQLITE_RANGE: return PZ_INTERNAL;
-  default: return PZ_IO;
+  case SQLITE_RANGE: status = PZ_INTERNAL; break;
+  default: break;
   }
-}
-
-/* Returns whether an error was a failure to write.  Reading can cause one, too, because SQLite
- * writes at least the index of the log. */
-static bool is_write_error(int code, int system_errno) {
-  switch (code) {
-  case SQLITE_IOERR_WRITE:
-  case SQLITE_IOERR_FSYNC:
-  case SQLITE_IOERR_TRUNCATE:
-  case SQLITE_IOERR_SHMSIZE: return true;
-  default: return (code & 0xff) == SQLITE_FULL || system_errno == ENOSPC || system_errno == EFBIG;
-  }
-}
-
-_Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb) {
-  int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM;
-  int system_errno = db->conn ? sqlite3_system_errno(db->conn) : 0;
-  int family = code & 0xff;
-  /* The errno is stale unless a system call has failed. */
-  bool is_system_error = system_errno && (family == SQLITE_IOERR || family == SQLITE_CANTOPEN);
-  if (is_write_error(code, is_system_error ? system_errno : 0)) verb = "write";
   /* Without memory, SQLite may not have replaced the message of an earlier error. */
   bool has_message = db->conn && family != SQLITE_NOMEM;
-  enum pz_status status = status_of_sqlite(code);
   pz_raise_at(call, status, db->path, 0, 0, "%s: cannot %s: %s%s%s%s", db->path, verb,
-              has_message ? sqlite3_errmsg(db->conn) : "out of memory", is_system_error ? ": " : "",
-              is_system_error ? strerror(system_errno) : "",
+              has_message ? sqlite3_errmsg(db->conn) : "out of memory", system_errno ? ": " : "",
+              system_errno ? strerror(system_errno) : "",
               status == PZ_BAD_INPUT ? "; accepted: a file as SQLite wrote it" : "");
-}
-
-/* ---- opening and closing -------------------------------------------------------------------- */
-
-/* Writes the path as a URI, which the option "immutable" requires.  All characters but letters,
- * digits and "._-" are escaped, also slashes, because two of them would begin a host name. */
-static void write_uri(char uri[LONGEST_URI], const char *path, const char *query) {
-  size_t n = (size_t)snprintf(uri, LONGEST_URI, "file:");
-  for (const char *c = path; *c && n + 4 < LONGEST_URI; c++) {
-    bool is_plain = isalnum((unsigned char)*c) || strchr("._-", *c);
-    if (is_plain)
-      n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%c", *c);
-    else
-      n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%%%02X", (unsigned)(unsigned char)*c);
-  }
-  snprintf(uri + n, LONGEST_URI - n, "%s", query);
 }
 
 void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode) {
@@ -87,7 +56,14 @@ void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum p
   *db = (struct pz_db){0};
   if (strlen(path) >= sizeof db->path) pz_raise(call, PZ_LIMIT, "%s: the path is too long", path);
   memcpy(db->path, path, strlen(path) + 1);
-  write_uri(uri, path, mode == PZ_DB_FROZEN ? "?immutable=1" : "");
+  /* The option "immutable" requires a URI.  All characters but letters, digits and "._-" are
+   * escaped, also slashes, because two of them would begin a host name. */
+  size_t n = (size_t)snprintf(uri, sizeof uri, "file:");
+  for (const char *c = path; *c && n + 4 < sizeof uri; c++) { /* an escape has 3 characters */
+    bool is_plain = isalnum((unsigned char)*c) || strchr("._-", *c);
+    n += (size_t)snprintf(uri + n, sizeof uri - n, is_plain ? "%c" : "%%%02X", (unsigned char)*c);
+  }
+  snprintf(uri + n, sizeof uri - n, "%s", mode == PZ_DB_FROZEN ? "?immutable=1" : "");
   if (sqlite3_open_v2(uri, &db->conn, flags[mode] | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
     pz_db_raise(call, db, "open");
   sqlite3_extended_result_codes(db->conn, 1);
@@ -102,6 +78,7 @@ void pz_db_close(struct pz_db *db) {
   db->conn = NULL;
 }
 
+/* Closes a database when its call ends (a callback of pz_defer). */
 static void close_database(void *db) { pz_db_close(db); }
 
 struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode) {
@@ -111,12 +88,11 @@ struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz
   return db;
 }
 
-/* ---- statements ----------------------------------------------------------------------------- */
-
 void pz_db_exec(struct pz_call *call, const struct pz_db *db, const char *sql) {
   if (sqlite3_exec(db->conn, sql, NULL, NULL, NULL) != SQLITE_OK) pz_db_raise(call, db, "write");
 }
 
+/* Finalizes a statement when its call ends (a callback of pz_defer). */
 static void finalize_statement(void *stmt) { sqlite3_finalize(stmt); }
 
 sqlite3_stmt *pz_db_prepare(struct pz_call *call, const struct pz_db *db, const char *sql) {
@@ -145,9 +121,8 @@ int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *s
   return number;
 }
 
-/* ---- transactions --------------------------------------------------------------------------- */
-
-/* Rolls a transaction back, unless SQLite has done so itself, as it does after some errors. */
+/* Rolls a transaction back when its call ends before the commit (a callback of pz_defer), unless
+ * SQLite has done so itself, as it does after some errors. */
 static void roll_back(void *ctx) {
   const struct pz_db *db = ctx;
   if (!sqlite3_get_autocommit(db->conn)) sqlite3_exec(db->conn, "ROLLBACK", NULL, NULL, NULL);

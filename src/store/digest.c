@@ -2,6 +2,7 @@
  * sum for each part.  pz_digest_check() compares the two. */
 #include "store/digest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/map.h"
@@ -10,6 +11,7 @@
 const char *const pz_part_names[PZ_PARTS] = {"inputs", "result", "comparison",  "detail",
                                              "rounds", "boxes",  "evaluations", "timings"};
 
+/* Queries for all rows of each part. */
 static const char *const part_queries[PZ_PARTS] = {
     [PZ_PART_INPUTS] = "SELECT inputs FROM run",
     [PZ_PART_RESULT] = "SELECT result FROM run",
@@ -21,40 +23,35 @@ static const char *const part_queries[PZ_PARTS] = {
     [PZ_PART_TIMINGS] = "SELECT * FROM timings",
 };
 
-/* ---- hashes of rows ------------------------------------------------------------------------- */
-
-/* Hashes a cell of the current row with its type and its column. */
-static uint64_t hash_cell(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt,
-                          int column) {
-  int type = sqlite3_column_type(stmt, column);
-  uint64_t bits = 0, hash;
-  if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
-    const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_column_text(stmt, column)
-                                            : sqlite3_column_blob(stmt, column);
-    size_t n = (size_t)sqlite3_column_bytes(stmt, column);
-    bool is_empty_blob = type == SQLITE_BLOB && n == 0;
-    if (!bytes && !is_empty_blob) pz_raise_memory(call, db->path);
-    hash = bytes ? pz_hash(bytes, n) : 0;
-  } else {
-    double real = sqlite3_column_double(stmt, column);
-    int64_t integer = sqlite3_column_int64(stmt, column);
-    if (type == SQLITE_FLOAT) memcpy(&bits, &real, sizeof bits);
-    if (type == SQLITE_INTEGER) memcpy(&bits, &integer, sizeof bits);
-    hash = pz_hash(&bits, sizeof bits);
-  }
-  hash += (uint64_t)column * 16 + (uint64_t)type;
-  return pz_random_next(&hash);
-}
-
+/* The hashes of a row's cells are chained, so that their order matters; the hashes of rows are
+ * added, so that their order does not. */
 uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
   uint64_t sum = 0;
   while (pz_db_next(call, db, stmt)) {
-    uint64_t hash = 1; /* hashes of the cells are chained, so that their order matters */
-    for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-      hash ^= hash_cell(call, db, stmt, i);
-      hash = pz_random_next(&hash);
+    uint64_t row_hash = 1;
+    for (int column = 0; column < sqlite3_column_count(stmt); column++) {
+      int type = sqlite3_column_type(stmt, column);
+      uint64_t bits = 0, hash;
+      if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+        const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_column_text(stmt, column)
+                                                : sqlite3_column_blob(stmt, column);
+        size_t n = (size_t)sqlite3_column_bytes(stmt, column);
+        bool is_empty_blob = type == SQLITE_BLOB && n == 0;
+        if (!bytes && !is_empty_blob) pz_raise_memory(call, db->path);
+        hash = bytes ? pz_hash(bytes, n) : 0;
+      } else {
+        double real = sqlite3_column_double(stmt, column);
+        int64_t integer = sqlite3_column_int64(stmt, column);
+        if (type == SQLITE_FLOAT) memcpy(&bits, &real, sizeof bits);
+        if (type == SQLITE_INTEGER) memcpy(&bits, &integer, sizeof bits);
+        hash = pz_hash(&bits, sizeof bits);
+      }
+      /* Equal bytes hash differently in another column or as another type, a code from 1 to 5. */
+      hash += (uint64_t)column * 16 + (uint64_t)type;
+      row_hash ^= pz_random_next(&hash);
+      row_hash = pz_random_next(&row_hash);
     }
-    sum += hash;
+    sum += row_hash;
   }
   sqlite3_reset(stmt);
   return sum;
@@ -66,8 +63,6 @@ uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_pa
   pz_close(call, stmt);
   return sum;
 }
-
-/* ---- the table of digests ------------------------------------------------------------------- */
 
 /* Sets the recorded digest of a part. */
 static void write_digest(struct pz_call *call, const struct pz_db *db, enum pz_part part,
@@ -103,16 +98,6 @@ void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part pa
   write_digest(call, db, part, before + sum);
 }
 
-/* ---- checking ------------------------------------------------------------------------------- */
-
-/* Raises an error about a damaged file; the two texts describe the damage. */
-static _Noreturn void raise_damaged(struct pz_call *call, const struct pz_db *db,
-                                    const char *finding, const char *part) {
-  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0,
-              "%s: the file is damaged: %s%s; accepted: a copy of it from before, or --fresh",
-              db->path, finding, part);
-}
-
 void pz_digest_check(struct pz_call *call, const struct pz_db *db) {
   char finding[200] = "";
   sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA integrity_check(1)");
@@ -121,12 +106,16 @@ void pz_digest_check(struct pz_call *call, const struct pz_db *db) {
   if (!text) pz_raise_memory(call, db->path);
   strncat(finding, text, sizeof finding - 1);
   pz_close(call, stmt);
-  if (strcmp(finding, "ok") != 0) raise_damaged(call, db, finding, "");
-  for (enum pz_part part = 0; part < PZ_PARTS; part++) {
+  bool intact = strcmp(finding, "ok") == 0;
+  for (enum pz_part part = 0; part < PZ_PARTS && intact; part++) {
     uint64_t stored;
     bool found = read_digest(call, db, part, &stored);
-    uint64_t computed = pz_digest_part(call, db, part);
-    if (!found || stored != computed)
-      raise_damaged(call, db, "another digest than recorded: ", pz_part_names[part]);
+    intact = pz_digest_part(call, db, part) == stored && found;
+    if (!intact)
+      snprintf(finding, sizeof finding, "another digest than recorded: %s", pz_part_names[part]);
   }
+  if (!intact)
+    pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0,
+                "%s: the file is damaged: %s; accepted: a copy of it from before, or --fresh",
+                db->path, finding);
 }

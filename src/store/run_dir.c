@@ -27,6 +27,7 @@ static const char *const companions[] = {"-journal", "-wal", "-shm", ""};
 enum { N_COMPANIONS = sizeof companions / sizeof *companions };
 typedef char companion_path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
 
+/* Raises PZ_IO with the reason in errno: "PATH: cannot VERB: reason; accepted: ...". */
 static _Noreturn void raise_io(struct pz_call *call, const char *path, const char *verb,
                                const char *accepted) {
   pz_raise_at(call, PZ_IO, path, 0, 0, "%s: cannot %s: %s; accepted: %s", path, verb,
@@ -40,20 +41,18 @@ void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *run_dir, const cha
   if (n > LONGEST_DIR) pz_raise(call, PZ_LIMIT, "%s: the path is too long", dir);
   memcpy(run_dir->dir, dir, n + 1);
   snprintf(run_dir->run, sizeof run_dir->run, "%.*s/run.sqlite", LONGEST_DIR, dir);
+  snprintf(run_dir->lock_path, sizeof run_dir->lock_path, "%.*s/lock", LONGEST_DIR, dir);
 }
 
 /* ---- locks ---------------------------------------------------------------------------------- */
-
-static void write_lock_path(const struct pz_run_dir *run_dir, char path[PZ_DB_LONGEST_PATH]) {
-  snprintf(path, PZ_DB_LONGEST_PATH, "%.*s/lock", LONGEST_DIR, run_dir->dir);
-}
 
 void pz_run_dir_release(struct pz_run_dir *run_dir) {
   if (run_dir->lock >= 0) close(run_dir->lock);
   run_dir->lock = -1;
 }
 
-/* Locks a file without waiting.  Returns false, with errno, if that fails. */
+/* Locks a file without waiting; `operation` is LOCK_SH or LOCK_EX. Returns false, with errno, if
+ * that fails. */
 static bool try_lock(int fd, int operation) {
   int code = flock(fd, operation | LOCK_NB);
   while (code != 0 && errno == EINTR) code = flock(fd, operation | LOCK_NB);
@@ -61,11 +60,10 @@ static bool try_lock(int fd, int operation) {
 }
 
 void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *run_dir) {
-  char path[PZ_DB_LONGEST_PATH];
+  const char *path = run_dir->lock_path;
   if (mkdir(run_dir->dir, 0777) != 0 && errno != EEXIST)
     raise_io(call, run_dir->dir, "create the directory",
              "an existing directory, or one whose parent is writable");
-  write_lock_path(run_dir, path);
   run_dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (run_dir->lock < 0)
     raise_io(call, path, "open it to write", "a directory that can be written to");
@@ -77,10 +75,9 @@ void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *run_dir) {
            run_dir->dir);
 }
 
+/* A directory without a lock file has no writer. */
 bool pz_run_dir_share(struct pz_run_dir *run_dir) {
-  char path[PZ_DB_LONGEST_PATH];
-  write_lock_path(run_dir, path);
-  run_dir->lock = open(path, O_RDONLY | O_CLOEXEC);
+  run_dir->lock = open(run_dir->lock_path, O_RDONLY | O_CLOEXEC);
   if (run_dir->lock < 0 || try_lock(run_dir->lock, LOCK_SH)) return true;
   bool has_writer = errno == EWOULDBLOCK;
   pz_run_dir_release(run_dir);
@@ -89,33 +86,25 @@ bool pz_run_dir_share(struct pz_run_dir *run_dir) {
 
 /* ---- state of the directory ----------------------------------------------------------------- */
 
-static void check_regular(struct pz_call *call, const char *path) {
-  struct stat file_state;
-  if (stat(path, &file_state) == 0 && !S_ISREG(file_state.st_mode))
-    pz_raise_at(call, PZ_IO, path, 0, 0,
-                "%s: is not a regular file; accepted: the directory of a run", path);
-}
-
 void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
-  companion_path path;
-  for (int i = 0; i < N_COMPANIONS; i++) {
-    snprintf(path, sizeof path, "%s%s", run_dir->run, companions[i]);
-    check_regular(call, path);
+  for (int i = 0; i <= N_COMPANIONS; i++) {
+    companion_path companion;
+    struct stat file_state;
+    const char *path = i < N_COMPANIONS ? companion : run_dir->lock_path;
+    if (i < N_COMPANIONS)
+      snprintf(companion, sizeof companion, "%s%s", run_dir->run, companions[i]);
+    if (stat(path, &file_state) == 0 && !S_ISREG(file_state.st_mode))
+      pz_raise_at(call, PZ_IO, path, 0, 0,
+                  "%s: is not a regular file; accepted: the directory of a run", path);
   }
-  write_lock_path(run_dir, path);
-  check_regular(call, path);
-}
-
-/* Returns whether a path exists that we may not write to. */
-static bool refuses_writing(const char *path) {
-  return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
 }
 
 bool pz_run_dir_is_read_only(const struct pz_run_dir *run_dir) {
-  char lock[PZ_DB_LONGEST_PATH];
-  write_lock_path(run_dir, lock);
-  return pz_run_dir_has_run(run_dir) &&
-         (refuses_writing(run_dir->dir) || refuses_writing(run_dir->run) || refuses_writing(lock));
+  const char *const paths[] = {run_dir->dir, run_dir->run, run_dir->lock_path};
+  bool has_run = pz_run_dir_has_run(run_dir), refused = false;
+  for (int i = 0; i < 3 && has_run && !refused; i++) /* a path that does not exist is not refused */
+    refused = access(paths[i], W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
+  return refused;
 }
 
 bool pz_run_dir_has_run(const struct pz_run_dir *run_dir) {
@@ -132,8 +121,9 @@ bool pz_run_dir_has_log(const struct pz_run_dir *run_dir) {
 
 /* ---- renaming an old run -------------------------------------------------------------------- */
 
-/* Merges the log, so that one file remains to be renamed.  If that fails, the log is renamed with
- * the database: closing must not remove the log of a file that is not a database. */
+/* Merges the log into the database, so that one file remains to be renamed.  If that fails, the log
+ * is renamed with the database: closing must not remove the log of a file that is not a database.
+ * */
 static void merge_log(struct pz_call *call, void *ctx) {
   const struct pz_run_dir *run_dir = ctx;
   struct pz_db *db = pz_db_open_in_call(call, run_dir->run, PZ_DB_WRITE);
@@ -145,7 +135,7 @@ static void merge_log(struct pz_call *call, void *ctx) {
     sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 }
 
-/* Returns whether no file of a database exists under this name. */
+/* Returns whether neither a database of this name nor a companion of it exists. */
 static bool is_unused_name(const char *stem) {
   companion_path path;
   struct stat file_state;
@@ -156,6 +146,7 @@ static bool is_unused_name(const char *stem) {
   return true;
 }
 
+/* Tries run-1.sqlite, run-2.sqlite ... until no file has the name. */
 void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
   char new_stem[PZ_DB_LONGEST_PATH];
   if (is_unused_name(run_dir->run)) return;
@@ -178,7 +169,8 @@ void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
 
 /* ---- a new run ------------------------------------------------------------------------------ */
 
-/* Removes the files of a database. */
+/* Removes a database and its companions (a callback of pz_defer).  `stem` is the path of the
+ * database. */
 static void remove_database(void *stem) {
   companion_path path;
   for (int i = 0; i < N_COMPANIONS; i++) {
@@ -199,6 +191,7 @@ char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *run_dir)
   return part;
 }
 
+/* Renames the prepared file, which replaces the run atomically. */
 void pz_run_dir_accept(struct pz_call *call, const struct pz_run_dir *run_dir, char *part) {
   if (rename(part, run_dir->run) != 0)
     raise_io(call, run_dir->run, "make it", "a directory that can be written to");

@@ -12,6 +12,7 @@
 struct pz_run_dir {
   char run[PZ_DB_LONGEST_PATH]; /* path of the database */
   char dir[PZ_DB_LONGEST_PATH];
+  char lock_path[PZ_DB_LONGEST_PATH];
   int lock; /* file descriptor, or -1 if not locked */
 };
 
@@ -36,8 +37,10 @@ bool pz_run_dir_is_read_only(const struct pz_run_dir *run_dir);
  * there is a writer. */
 bool pz_run_dir_share(struct pz_run_dir *run_dir);
 
-/* Returns whether there is a run, and whether a log that was not merged exists beside it. */
+/* Returns whether the directory has a run. */
 bool pz_run_dir_has_run(const struct pz_run_dir *run_dir);
+
+/* Returns whether a write-ahead log that was not merged into the run exists beside it. */
 bool pz_run_dir_has_log(const struct pz_run_dir *run_dir);
 
 /* Renames the run and its log to the first unused run-N.sqlite.  Does nothing if there is no

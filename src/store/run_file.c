@@ -30,13 +30,15 @@ struct pz_run_file {
   const char *inputs;
 };
 
+/* Raises the error that the content of a run file is not as phaze writes it; `finding` is the
+ * deviation. */
 static _Noreturn void raise_bad_file(struct pz_call *call, const struct pz_run_file *file,
-                                     const char *what) {
-  pz_raise_at(call, PZ_BAD_INPUT, file->db.path, 0, 0, "%s: %s" WHOLE, file->db.path, what);
+                                     const char *finding) {
+  pz_raise_at(call, PZ_BAD_INPUT, file->db.path, 0, 0, "%s: %s" WHOLE, file->db.path, finding);
 }
 
-/* Returns the text that a query finds in the table `run`, which is freed when the call ends, or
- * NULL if the column is NULL. */
+/* Returns the text that a query of one column finds in the table `run`, or NULL if the column is
+ * NULL. The text is freed when the call ends. */
 static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run_file *file,
                                        const char *sql) {
   struct pz_buffer *text = NULL;
@@ -54,7 +56,7 @@ static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run
   return text;
 }
 
-/* Begins a transaction, which is rolled back unless it is committed. */
+/* Begins a transaction, which is rolled back if the call ends before the commit. */
 static void begin_writing(struct pz_call *call, struct pz_run_file *file) {
   if (!file->is_writable) pz_raise(call, PZ_BAD_USE, "%s: was opened read-only", file->db.path);
   pz_db_begin(call, &file->db);
@@ -62,7 +64,8 @@ static void begin_writing(struct pz_call *call, struct pz_run_file *file) {
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-/* Returns a statement whose first two parameters are the run and the round. */
+/* Returns a statement on the table of rounds, with its first two parameters set to the objective
+ * run and the round. */
 static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db *db,
                                        const char *sql, uint32_t run, uint32_t round) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, sql);
@@ -105,6 +108,7 @@ static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t 
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+/* Closes the database and the lock of a run file (also a callback of pz_defer). */
 static void close_handles(void *ctx) {
   struct pz_run_file *file = ctx;
   pz_db_close(&file->db);
@@ -132,7 +136,8 @@ static struct pz_run_file *keep_run_file(struct pz_call *call, struct pz_run_fil
   return pz_object_keep(call, file);
 }
 
-/* Opens the run without changing it, checks that it is a run file, and returns its inputs. */
+/* Opens the run without changing it, checks that it is a run file, and returns its inputs.  `own`
+ * allocates what lives as long as the file; `advice` ends messages about the schema. */
 static json_t *open_and_read_inputs(struct pz_call *call, struct pz_run_file *file,
                                     struct pz_call *own, enum pz_db_mode mode, const char *advice) {
   pz_db_open(call, &file->db, file->dir.run, mode);
@@ -204,6 +209,7 @@ struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char 
   return keep_run_file(call, file);
 }
 
+/* A file that nobody writes and that has no log is read without locks. */
 struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir) {
   struct pz_call own;
   struct pz_run_file *file = new_run_file(call, &own);
@@ -237,14 +243,15 @@ const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file) { retu
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Writes the index of the value on each axis, as "3 0 12". */
+/* Writes the index of a box on each axis of the search space, such as "3 0 12". */
 static void format_indices(const uint8_t *indices, char *text, size_t size) {
   size_t used = 0;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
     used += (size_t)snprintf(text + used, size - used, "%s%d", axis ? " " : "", indices[axis]);
 }
 
-/* Replaces the certificates of all runs. */
+/* Replaces the table of boxes: how the search closed each part of the space, with the bound that
+ * excluded it. */
 static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
                         const struct pz_run_tables *tables) {
   pz_db_exec(call, &file->db, "DELETE FROM boxes");
@@ -271,7 +278,8 @@ static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
   pz_digest_store(call, &file->db, PZ_PART_BOXES);
 }
 
-/* Replaces the evaluations. */
+/* Replaces the table of evaluations: the best training plan that was found for each chip and model.
+ * */
 static void write_evaluations(struct pz_call *call, const struct pz_run_file *file,
                               const struct pz_run_tables *tables) {
   struct pz_buffer *stages = pz_buffer_new(call);

@@ -49,6 +49,7 @@ void pz_schema_make(struct pz_call *call, struct pz_db *db, const char *inputs) 
   pz_db_commit(call, db);
 }
 
+/* The pragma returns the mode that is in effect, which may be another one. */
 void pz_schema_log(struct pz_call *call, const struct pz_db *db) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA journal_mode = WAL");
   bool row = pz_db_next(call, db, stmt);
@@ -62,56 +63,48 @@ void pz_schema_log(struct pz_call *call, const struct pz_db *db) {
         db->path);
 }
 
-/* ---- checking ------------------------------------------------------------------------------- */
-
-/* Raises an error about a file that is not a run file of this version. */
-static _Noreturn void raise_foreign(struct pz_call *call, const struct pz_db *db,
-                                    const char *reason, const char *advice) {
-  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0, "%s: %s%s", db->path, reason, advice);
-}
-
-/* The numbers in the header of a database. */
+/* Two numbers in the header of a database, which SQLite leaves to applications. */
 struct file_header {
   const struct pz_db *db;
   int64_t application, version;
 };
 
+/* Reads the two numbers of a struct file_header within a border. */
 static void read_header(struct pz_call *call, void *ctx) {
   struct file_header *header = ctx;
   header->application = pz_db_number(call, header->db, "PRAGMA application_id");
   header->version = pz_db_number(call, header->db, "PRAGMA user_version");
 }
 
-/* Checks application and version.  Any file that SQLite cannot read counts as no run file. */
-static void check_header(struct pz_call *call, const struct pz_db *db, const char *advice) {
+/* Compares the numbers in the header, then the statements that made the tables. */
+void pz_schema_check(struct pz_call *call, const struct pz_db *db, const char *advice) {
   struct file_header header = {.db = db};
   struct pz_error error = {0};
+  char version[120];
+  const char *reason = NULL;
   enum pz_status status = pz_border(read_header, &header, &error);
   if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &error);
-  if (status == PZ_BAD_INPUT || header.application != atoll(APPLICATION))
-    raise_foreign(call, db, "is not a phaze run file", advice);
-  if (header.version != atoll(VERSION)) {
-    char reason[120];
-    snprintf(reason, sizeof reason,
+  if (status == PZ_BAD_INPUT || header.application != atoll(APPLICATION)) {
+    reason = "is not a phaze run file"; /* as is any file that SQLite cannot read */
+  } else if (header.version != atoll(VERSION)) {
+    snprintf(version, sizeof version,
              "is a run file of version %" PRId64 ", and this phaze writes version " VERSION,
              header.version);
-    raise_foreign(call, db, reason, advice);
+    reason = version;
+  } else {
+    bool same = true;
+    int n = 0;
+    sqlite3_stmt *stmt =
+        pz_db_prepare(call, db, "SELECT name, sql FROM sqlite_schema ORDER BY name");
+    while (same && pz_db_next(call, db, stmt)) {
+      const char *name = (const char *)sqlite3_column_text(stmt, 0);
+      const char *sql = (const char *)sqlite3_column_text(stmt, 1);
+      same = n < N_TABLES && name && sql && strcmp(name, tables[n].name) == 0 &&
+             strcmp(sql, tables[n].sql) == 0;
+      n++;
+    }
+    pz_close(call, stmt);
+    if (!same || n != N_TABLES) reason = "its tables are not those of a phaze run file";
   }
-}
-
-void pz_schema_check(struct pz_call *call, const struct pz_db *db, const char *advice) {
-  bool same = true;
-  int n = 0;
-  check_header(call, db, advice);
-  sqlite3_stmt *stmt = pz_db_prepare(call, db, "SELECT name, sql FROM sqlite_schema ORDER BY name");
-  while (same && pz_db_next(call, db, stmt)) {
-    const char *name = (const char *)sqlite3_column_text(stmt, 0);
-    const char *sql = (const char *)sqlite3_column_text(stmt, 1);
-    same = n < N_TABLES && name && sql && strcmp(name, tables[n].name) == 0 &&
-           strcmp(sql, tables[n].sql) == 0;
-    n++;
-  }
-  pz_close(call, stmt);
-  if (!same || n != N_TABLES)
-    raise_foreign(call, db, "its tables are not those of a phaze run file", advice);
+  if (reason) pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0, "%s: %s%s", db->path, reason, advice);
 }
