@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+static const double UM2_PER_MM2 = 1e6;
+
 /* ---- area ------------------------------------------------------------------------------------ */
 
 /* Returns the area of cores, buffers and HBM interfaces by the original system's rules. */
@@ -42,8 +44,8 @@ enum pz_tech pz_chip_bill_tech(const struct pz_chip *chip) {
   return chip->package.dies ? chip->package.tech : chip->tech;
 }
 
-/* Returns how many of a block, such as cores, are on the dies: the count of the package if it is
- * stated and larger, otherwise that of the chip's description. */
+/* Returns how many of a block, such as cores or bytes, the dies have: `packaged`, the number of the
+ * chip's package, if it is stated and larger, otherwise `described`. */
 static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_t described) {
   return (double)(chip->package.dies && packaged > described ? packaged : described);
 }
@@ -55,22 +57,23 @@ static void set_core_area(const struct pz_chip *chip, const struct pz_tech_info 
   double tensor_cores = count_on_dies(chip, package->cores, chip->tensor.cores);
   double vector_cores = count_on_dies(chip, package->vector_cores, chip->vector.cores);
   double buffer_bytes = count_on_dies(chip, package->core_bytes, chip->tensor.local_bytes);
-  bill->tensor_mm2 =
-      tensor_cores * (double)chip->tensor.rows * (double)chip->tensor.cols * tech->mac_um2 / 1e6;
-  bill->tensor_local_mm2 = tensor_cores * buffer_bytes * tech->sram_um2_per_byte / 1e6;
-  bill->vector_mm2 = vector_cores * (double)chip->vector.lanes * tech->lane_um2 / 1e6;
+  bill->tensor_mm2 = tensor_cores * (double)chip->tensor.rows * (double)chip->tensor.cols *
+                     tech->mac_um2 / UM2_PER_MM2;
+  bill->tensor_local_mm2 = tensor_cores * buffer_bytes * tech->sram_um2_per_byte / UM2_PER_MM2;
+  bill->vector_mm2 = vector_cores * (double)chip->vector.lanes * tech->lane_um2 / UM2_PER_MM2;
   bill->vector_local_mm2 =
-      vector_cores * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / 1e6;
+      vector_cores * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / UM2_PER_MM2;
   bill->fp64_mm2 =
-      count_on_dies(chip, package->fp64_units, 0) * tensor_cores * tech->fp64_um2 / 1e6;
+      count_on_dies(chip, package->fp64_units, 0) * tensor_cores * tech->fp64_um2 / UM2_PER_MM2;
   /* Half of the network's area is proportional to the ports of the cores, the other half to the
    * traffic in units of a core of an H200, which moves 32 B in a cycle. */
   double ports = (tensor_cores + vector_cores) / 2,
          wires = chip->glb_bytes_per_s / tech->reference_hz / 32;
-  bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / 1e6;
+  bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / UM2_PER_MM2;
 }
 
-/* Sets the area of what cores share: global buffer, HBM, links and host interface. */
+/* Sets the area of what the cores share: global buffer, HBM interfaces, links and host interface,
+ * which are on the I/O dies if the chip has any. */
 static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
                             struct pz_bill *bill) {
   const struct pz_tech_info *tech = &dies->io_tech;
@@ -79,33 +82,37 @@ static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
   bill->glb_mm2 = (buffer_bytes * tech->glb_um2_per_byte +
                    chip->glb_bytes_per_s / 1e9 * tech->glb_port_um2_per_gbs) /
                   1e6;
-  bill->hbm_mm2 = stacks * tech->hbm_phy_um2 / 1e6;
-  bill->link_mm2 = chip->link_bytes_per_s / 1e9 * tech->link_um2_per_gbs / 1e6;
-  bill->die_link_mm2 = chip->package.die_bytes_per_s / 1e9 * tech->die_link_um2_per_gbs / 1e6;
-  bill->io_mm2 = (double)(dies->io_dies ? dies->io_dies : dies->core_dies) * tech->io_um2 / 1e6;
+  bill->hbm_mm2 = stacks * tech->hbm_phy_um2 / UM2_PER_MM2;
+  bill->link_mm2 = chip->link_bytes_per_s / 1e9 * tech->link_um2_per_gbs / UM2_PER_MM2;
+  bill->die_link_mm2 =
+      chip->package.die_bytes_per_s / 1e9 * tech->die_link_um2_per_gbs / UM2_PER_MM2;
+  bill->io_mm2 =
+      (double)(dies->io_dies ? dies->io_dies : dies->core_dies) * tech->io_um2 / UM2_PER_MM2;
 }
 
 /* ---- power ----------------------------------------------------------------------------------- */
 
-/* Parts of the peak rate (H200: 0.795) and of the HBM rate that sustained GEMMs reach. */
-static const double GEMM_PART = 0.8, HBM_PART = 0.15;
+/* Fractions of the peak rate (H200: 0.795) and of the HBM rate that sustained GEMMs reach. */
+static const double GEMM_FRACTION = 0.8, HBM_FRACTION = 0.15;
 
 /* Vector operations per byte of a stream of 16-bit values: address, load, convert and store. */
 static const double STREAM_OPS_PER_BYTE = 1;
 
-/* A tile of s partial sums in the registers of a core needs 2 sqrt(s) operands for s operations. */
+/* Returns the bytes that a GEMM reads from a core's buffer per multiply-accumulate.  A square tile
+ * of s partial sums in registers needs 2 sqrt(s) operands for s of them. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
   static const double SUMS_PER_MULTIPLIER = 8; /* 32-bit partial sums in 32 B of registers */
   double multipliers = (double)chip->tensor.rows * (double)chip->tensor.cols;
   return 2 * (double)chip->rules.operand_bytes / sqrt(multipliers * SUMS_PER_MULTIPLIER);
 }
 
-/* Sets the power at the sustained clock, the larger one of sustained GEMMs and HBM streams. */
+/* Sets the power at the sustained clock: static and clock power, links, and the larger one of
+ * sustained GEMMs and HBM streams. */
 static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tech,
                       struct pz_bill *bill) {
   double clock = fmin(chip->clock_hz, tech->reference_hz);
   double voltage2 = pz_tech_voltage2(tech, clock);
-  double macs_per_s = pz_chip_tensor_flop_per_s(chip) / 2 / chip->clock_hz * clock * GEMM_PART;
+  double macs_per_s = pz_chip_tensor_flop_per_s(chip) / 2 / chip->clock_hz * clock * GEMM_FRACTION;
   double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip);
   bill->static_watts =
       bill->area_mm2 *
@@ -114,14 +121,15 @@ static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tec
       chip->link_bytes_per_s * tech->link_j + chip->package.die_bytes_per_s * tech->die_link_j;
   bill->product_watts =
       macs_per_s * voltage2 * (tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j) +
-      HBM_PART * hbm_bytes_per_s * tech->hbm_j;
+      HBM_FRACTION * hbm_bytes_per_s * tech->hbm_j;
   bill->stream_watts =
       hbm_bytes_per_s * (tech->hbm_j + tech->glb_j + STREAM_OPS_PER_BYTE * voltage2 * tech->lane_j);
   bill->watts =
       bill->static_watts + bill->link_watts + fmax(bill->product_watts, bill->stream_watts);
 }
 
-/* Switching power is proportional to f V^2, where f is the clock and V the supply voltage. */
+/* Returns the switching power at the nominal clock over that at the sustained clock.  It is
+ * proportional to f V^2, where f is the clock and V the supply voltage. */
 double pz_chip_held_part(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   double reference_hz = tech->reference_hz;
@@ -130,15 +138,15 @@ double pz_chip_held_part(const struct pz_chip *chip) {
          (reference_hz * pz_tech_voltage2(tech, reference_hz));
 }
 
-/* The cost breakdown has the power of a measured GPU, which lowers its clock to the sustained one
- * and whose GEMMs miss the peak.  Any other chip is assumed to hold its clock, which raises its
- * dynamic power with f V^2, and to run GEMMs at the full rate. */
+/* Returns the peak power.  The cost breakdown has that of a measured GPU, which lowers its clock to
+ * the sustained one and whose GEMMs miss the peak.  Any other chip is assumed to hold its clock,
+ * which raises its dynamic power with f V^2, and to run GEMMs at the full rate. */
 double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool is_measured_gpu = chip->execution == PZ_CHIP_STREAM && !chip->cold;
   if (pz_tech_is_library(tech) || is_measured_gpu) return bill->watts;
-  double hbm_watts = HBM_PART * pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j;
-  double gemm_watts = (bill->product_watts - hbm_watts) / GEMM_PART + hbm_watts;
+  double hbm_watts = HBM_FRACTION * pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j;
+  double gemm_watts = (bill->product_watts - hbm_watts) / GEMM_FRACTION + hbm_watts;
   double dynamic_watts = fmax(gemm_watts, bill->stream_watts);
   double clock_watts = bill->area_mm2 * tech->clock_w_per_mm2;
   double watts = bill->static_watts + bill->link_watts + dynamic_watts +
@@ -147,11 +155,9 @@ double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill
   return has_limit ? fmin(watts, chip->watts) : watts;
 }
 
-/* ---- production cost and edge ---------------------------------------------------------------- */
-
-/* A wafer has a diameter of 300 mm with an unused edge of 5 mm, 0.2 mm between dies, and at least
- * one die.  The yield follows the negative binomial model with ten critical levels (Feng and Ma,
- * Chiplet Actuary, DAC 2022). */
+/* Returns the cost of a die that passed its test.  A wafer has a diameter of 300 mm with an unused
+ * edge of 5 mm, 0.2 mm between dies, and at least one die.  The yield follows the negative binomial
+ * model with ten critical levels (Feng and Ma, Chiplet Actuary, DAC 2022). */
 double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2) {
   static const double PI = 3.14159265358979323846, DIAMETER = 290, SCRIBE = 0.2, LEVELS = 10;
   double side = sqrt(mm2) + SCRIBE, occupied_mm2 = side * side;
@@ -176,25 +182,7 @@ static void set_dollars(const struct pz_chip *chip, const struct dies *dies, dou
   bill->dollars = bill->die_dollars + bill->hbm_dollars + bill->package_dollars;
 }
 
-/* ---- the breakdown --------------------------------------------------------------------------- */
-
-/* Sets the area and the power at the peak rates by the original system's library. */
-static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_info *tech,
-                             struct pz_bill *bill) {
-  struct pz_area area = pz_chip_area(chip);
-  bill->tensor_mm2 = area.tensor_um2 / 1e6;
-  bill->tensor_local_mm2 = area.tensor_local_um2 / 1e6;
-  bill->vector_mm2 = area.vector_um2 / 1e6;
-  bill->vector_local_mm2 = area.vector_local_um2 / 1e6;
-  bill->glb_mm2 = area.glb_um2 / 1e6;
-  bill->hbm_mm2 = area.hbm_um2 / 1e6;
-  bill->area_mm2 = pz_area_total_um2(&area) / 1e6;
-  bill->watts = pz_chip_tensor_flop_per_s(chip) / 2 * tech->mac_j +
-                pz_chip_vector_op_per_s(chip) * tech->lane_j + chip->glb_bytes_per_s * tech->glb_j +
-                pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j + chip->link_bytes_per_s * tech->link_j;
-}
-
-/* Computes the whole cost breakdown, in the order area, power, production cost, edge. */
+/* Returns the cost breakdown, computed in the order area, power, production cost, edge. */
 struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range) {
   const struct pz_package *package = &chip->package;
   enum pz_tech tech = pz_chip_bill_tech(chip), io_tech = tech;
@@ -205,7 +193,20 @@ struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range
                       .io_tech = pz_tech_range(io_tech, range)};
   struct pz_bill bill = {.dies = dies.core_dies + dies.io_dies};
   if (pz_tech_is_library(&dies.core_tech)) {
-    set_library_bill(chip, &dies.core_tech, &bill);
+    /* The original system's library has the area, and the power at the peak rates. */
+    const struct pz_tech_info *library = &dies.core_tech;
+    struct pz_area area = pz_chip_area(chip);
+    bill.tensor_mm2 = area.tensor_um2 / UM2_PER_MM2;
+    bill.tensor_local_mm2 = area.tensor_local_um2 / UM2_PER_MM2;
+    bill.vector_mm2 = area.vector_um2 / UM2_PER_MM2;
+    bill.vector_local_mm2 = area.vector_local_um2 / UM2_PER_MM2;
+    bill.glb_mm2 = area.glb_um2 / UM2_PER_MM2;
+    bill.hbm_mm2 = area.hbm_um2 / UM2_PER_MM2;
+    bill.area_mm2 = pz_area_total_um2(&area) / UM2_PER_MM2;
+    bill.watts =
+        pz_chip_tensor_flop_per_s(chip) / 2 * library->mac_j +
+        pz_chip_vector_op_per_s(chip) * library->lane_j + chip->glb_bytes_per_s * library->glb_j +
+        pz_chip_hbm_bytes_per_s(chip) * library->hbm_j + chip->link_bytes_per_s * library->link_j;
     return bill;
   }
   set_core_area(chip, &dies.core_tech, &bill);

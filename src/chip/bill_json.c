@@ -41,7 +41,7 @@ static json_t *part_json(const struct pz_bill *bill, const struct pz_bill_part *
   return json_real(*(const double *)((const char *)bill + part->offset));
 }
 
-/* Writes the sums first, then their ranges as pairs of low and high, and then the parts. */
+/* Returns the sums, then their ranges as pairs of low and high, and then the parts. */
 json_t *pz_bill_json(const struct pz_chip *chip) {
   struct pz_bill likely = pz_chip_bill(chip, PZ_BILL_LIKELY);
   struct pz_bill low = pz_chip_bill(chip, PZ_BILL_LOW), high = pz_chip_bill(chip, PZ_BILL_HIGH);
@@ -58,24 +58,4 @@ json_t *pz_bill_json(const struct pz_chip *chip) {
   for (size_t i = 0; i < PARTS; i++)
     json_object_set_new(object, parts[i].key, part_json(&likely, &parts[i]));
   return object;
-}
-
-struct text_arguments {
-  const struct pz_chip *chip;
-  char **text;
-};
-
-/* The body of pz_bill_text(). */
-static void write_text(struct pz_call *call, void *ctx) {
-  const struct text_arguments *args = ctx;
-  pz_require(call, args->chip, "chip");
-  pz_require(call, args->text, "text");
-  struct pz_buffer *buffer = pz_buffer_new(call);
-  pz_json_print(call, buffer, pz_json_built(call, pz_bill_json(args->chip)));
-  *args->text = pz_buffer_take(call, buffer);
-}
-
-enum pz_status pz_bill_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
-  struct text_arguments args = {chip, text};
-  return pz_border(write_text, &args, err);
 }

@@ -2,7 +2,6 @@
  * from and written to the field "calibration" of chip.json. */
 #include "chip/chip.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,30 +19,28 @@ static const struct pz_key kernel_numbers[] = {
   PZ_KEY(#name, PZ_KEY_REAL, offsetof(struct pz_kernel, name), min, max, absent, unit, __VA_ARGS__),
 #include "chip/calibration.def"
 };
-enum {
-  NUMBERS = sizeof numbers / sizeof *numbers,
-  KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers
-};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+enum { KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers };
 
+/* Returns the rows of NUMBER in calibration.def, and sets *n to how many there are. */
 const struct pz_key *pz_calibration_constants(size_t *n) {
   *n = NUMBERS;
   return numbers;
 }
 
+/* Returns the rows of KERNEL_NUMBER in calibration.def, and sets *n to how many there are. */
 const struct pz_key *pz_kernel_constants(size_t *n) {
   *n = KERNEL_NUMBERS;
   return kernel_numbers;
 }
 
-/* Every number of the kernel has the value of an uncalibrated chip. */
+/* Returns a kernel in which every number has the value of an uncalibrated chip. */
 struct pz_kernel pz_kernel_none(void) {
   struct pz_kernel kernel = {0};
   for (size_t i = 0; i < KERNEL_NUMBERS; i++)
     *(double *)((char *)&kernel + kernel_numbers[i].offset) = kernel_numbers[i].absent;
   return kernel;
 }
-
-/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Accepted numbers of values in a row, a tile or a split, and of splits of a GEMM. */
 static const struct pz_range VALUES = {1, 1LL << 40}, SPLITS = {1, 65536};
@@ -58,29 +55,7 @@ static void read_numbers(struct pz_fields *file, const struct pz_key *keys, size
   }
 }
 
-/* Reads the measurements of one kind of kernel from an entry of "calibration.kernels". */
-static void read_kernel(struct pz_fields *file, const char *kind, const json_t *value,
-                        struct pz_kernel *kernel) {
-  char name[300];
-  snprintf(name, sizeof name, "%.200s: kernel %.60s", file->name, kind);
-  struct pz_fields fields = {.name = name,
-                             .root = value,
-                             .err = file->err,
-                             .status = file->status,
-                             .any_units = file->any_units};
-  pz_text_copy(kernel->kind, sizeof kernel->kind, kind);
-  if (!json_is_object(value)) {
-    file->status = pz_fail(file->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", name,
-                           pz_json_type(value));
-    return;
-  }
-  read_numbers(&fields, kernel_numbers, KERNEL_NUMBERS, kernel);
-  kernel->long_row = pz_fields_int_or(&fields, "long_row", VALUES, 0);
-  kernel->block_from = pz_fields_int_or(&fields, "block_from", VALUES, 0);
-  file->status = pz_fields_finish(&fields);
-}
-
-/* Reads all kernels of a calibration, an object with an entry for each kind. */
+/* Reads the field "calibration.kernels", an object with an entry for each kind of kernel. */
 static void read_kernels(struct pz_fields *file, struct pz_calibration *calibration) {
   const json_t *kernels = pz_fields_value(file, "calibration.kernels");
   if (!kernels) return;
@@ -92,34 +67,31 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
   void *entry = json_object_iter(object);
   while (entry && file->status == PZ_OK) {
     struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
+    const char *kind = json_object_iter_key(entry);
+    char name[300];
+    snprintf(name, sizeof name, "%.200s: kernel %.60s", file->name, kind);
+    struct pz_fields fields = {.name = name,
+                               .root = json_object_iter_value(entry),
+                               .err = file->err,
+                               .status = file->status,
+                               .any_units = file->any_units};
     calibration->n_kernels++;
-    read_kernel(file, json_object_iter_key(entry), json_object_iter_value(entry), kernel);
+    pz_text_copy(kernel->kind, sizeof kernel->kind, kind);
+    if (!json_is_object(fields.root)) {
+      file->status = pz_fail(file->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", name,
+                             pz_json_type(fields.root));
+      return;
+    }
+    read_numbers(&fields, kernel_numbers, KERNEL_NUMBERS, kernel);
+    kernel->long_row = pz_fields_int_or(&fields, "long_row", VALUES, 0);
+    kernel->block_from = pz_fields_int_or(&fields, "block_from", VALUES, 0);
+    file->status = pz_fields_finish(&fields);
     entry = json_object_iter_next(object, entry);
   }
 }
 
-/* Reads the tile sizes of the library's GEMM kernels, and how it splits the inner dimension. */
-static void read_tiles(struct pz_fields *file, struct pz_calibration *calibration) {
-  enum { LARGEST_TILE = 1 << 20 };
-  const json_t *tiles = pz_fields_value(file, "calibration.tiles");
-  calibration->most_tile_values =
-      pz_fields_int_or(file, "calibration.most_tile_values", VALUES, INT64_MAX);
-  calibration->most_splits = pz_fields_int_or(file, "calibration.most_splits", SPLITS, 1);
-  calibration->least_split_k = pz_fields_int_or(file, "calibration.least_split_k", VALUES, 1);
-  if (!tiles) return;
-  bool is_valid = json_is_array(tiles) && json_array_size(tiles) <= PZ_CHIP_MOST_TILES;
-  int64_t previous = 0;
-  for (size_t i = 0; is_valid && i < json_array_size(tiles); i++) {
-    int64_t tile = json_integer_value(json_array_get(tiles, i));
-    is_valid = tile > previous && tile <= LARGEST_TILE;
-    calibration->tiles[calibration->n_tiles] = tile;
-    calibration->n_tiles++;
-    previous = tile;
-  }
-  if (!is_valid) pz_fields_refuse(file, "calibration.tiles", "at most 8 ascending sizes");
-}
-
-/* An uncalibrated chip has no measured start-up times and reaches the rates of its data sheet. */
+/* Uncalibrates a chip: no start-up times are measured, and it reaches the rates of its data
+ * sheet. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
   *calibration =
       (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
@@ -130,6 +102,7 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) 
   calibration->warm_to_bytes = (double)glb_bytes;
 }
 
+/* Defaults of -1 in calibration.def are replaced by values of other fields. */
 void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
                          struct pz_calibration *calibration) {
   read_numbers(file, numbers, NUMBERS, calibration);
@@ -137,13 +110,28 @@ void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
     pz_fields_refuse(file, "calibration.fp8_block_speedup", "0, or 1 to 16");
   if (calibration->nvfp4_speedup > 0 && calibration->nvfp4_speedup < 1)
     pz_fields_refuse(file, "calibration.nvfp4_speedup", "0, or 1 to 32");
-  /* A value of -1 stands for a default that follows from other fields. */
   if (calibration->batched_startup_s < 0) calibration->batched_startup_s = calibration->startup_s;
   if (calibration->warm_from_bytes < 0) calibration->warm_from_bytes = (double)glb_bytes;
   if (calibration->warm_to_bytes < 0) calibration->warm_to_bytes = calibration->warm_from_bytes;
   if (calibration->warm_to_bytes < calibration->warm_from_bytes)
     pz_fields_refuse(file, "calibration.warm_to_bytes", "no less than warm_from_bytes");
-  read_tiles(file, calibration);
+  /* The tiles of the library's GEMM kernels, and how it splits the inner dimension. */
+  enum { LARGEST_TILE = 1 << 20 };
+  const json_t *tiles = pz_fields_value(file, "calibration.tiles");
+  calibration->most_tile_values =
+      pz_fields_int_or(file, "calibration.most_tile_values", VALUES, INT64_MAX);
+  calibration->most_splits = pz_fields_int_or(file, "calibration.most_splits", SPLITS, 1);
+  calibration->least_split_k = pz_fields_int_or(file, "calibration.least_split_k", VALUES, 1);
+  bool is_list = json_is_array(tiles) && json_array_size(tiles) <= PZ_CHIP_MOST_TILES;
+  bool is_valid = is_list || !tiles;
+  for (size_t i = 0; is_list && is_valid && i < json_array_size(tiles); i++) {
+    int64_t tile = json_integer_value(json_array_get(tiles, i));
+    int64_t least = i ? calibration->tiles[i - 1] + 1 : 1;
+    is_valid = tile >= least && tile <= LARGEST_TILE;
+    calibration->tiles[calibration->n_tiles] = tile;
+    calibration->n_tiles++;
+  }
+  if (!is_valid) pz_fields_refuse(file, "calibration.tiles", "at most 8 ascending sizes");
   read_kernels(file, calibration);
 }
 
@@ -159,7 +147,7 @@ static void write_numbers(json_t *object, const struct pz_key *keys, size_t n_ke
   }
 }
 
-/* Writes only the fields that differ from those of an uncalibrated chip. */
+/* Returns the fields that differ from those of an uncalibrated chip. */
 json_t *pz_calibration_json(const struct pz_calibration *calibration) {
   json_t *object = json_object(), *tiles = json_array(), *kernels = json_object();
   write_numbers(object, numbers, NUMBERS, calibration);

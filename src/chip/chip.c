@@ -1,8 +1,6 @@
 /* Chips: presets and files, copies for programs, and values that follow from a description.
  *
- * The fields of a description and their checks are in chip_json.c.  Here are the interface for
- * programs (load, parse, copy), the least buffers that a chip needs, parts of a chip, chips that
- * are made from a base, and facts about known dies. */
+ * The fields of a description and their checks are in chip_json.c. */
 #include "chip/chip.h"
 
 #include <math.h>
@@ -39,17 +37,6 @@ void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out) {
   pz_chip_read_units(call, chip, false, out);
 }
 
-/* The name of a preset or file, and the chip that it is read into. */
-struct base_arguments {
-  const char *name;
-  struct pz_chip *base;
-};
-
-static void read_named_base(struct pz_call *call, void *ctx) {
-  const struct base_arguments *args = ctx;
-  pz_chip_read(call, args->name, args->base);
-}
-
 /* A base may be an object, or a name whose errors are reported with the file that refers to it. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base) {
@@ -61,11 +48,14 @@ void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const cha
     if (!json_object_get(object, "name")) pz_text_copy(base->name, sizeof base->name, "base");
     return;
   }
-  struct base_arguments args = {pz_fields_text_or(fields, "base", absent), base};
+  const char *name = pz_fields_text_or(fields, "base", absent);
   struct pz_error error = {0};
+  struct pz_chip *loaded = NULL;
   pz_must(call, fields->status);
-  enum pz_status status = pz_border(read_named_base, &args, &error);
+  enum pz_status status = pz_chip_load(name, &loaded, &error);
   if (status != PZ_OK) pz_raise(call, status, "%s: base: %s", fields->name, error.message);
+  *base = *loaded;
+  pz_chip_free(loaded);
 }
 
 /* ---- the interface for programs -------------------------------------------------------------- */
@@ -157,6 +147,7 @@ enum pz_status pz_chip_can_run(const struct pz_chip *chip, enum pz_precision pre
 
 /* ---- the least buffers ----------------------------------------------------------------------- */
 
+/* Returns the least length to which a longer dimension of a GEMM is divided. */
 int64_t pz_chip_least_tile(const struct pz_chip *chip) {
   enum { PARTS = 8 };
   int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
@@ -193,6 +184,7 @@ static int64_t largest_final_side(const struct pz_chip *chip) {
   return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
 }
 
+/* Returns the least bytes of a core's buffer that every GEMM fits. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   bool partitioned = chip->rules.partitioned;
   /* Kernels of a library always keep the results stationary. */
@@ -201,7 +193,8 @@ int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_final_side(chip), false, partitioned);
 }
 
-/* The mapper can choose the stationary operand of the global buffer that needs fewer bytes. */
+/* Returns the least bytes of the global buffer that every GEMM fits, with the stationary operand
+ * that needs fewer bytes. */
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_final_side(chip), false, false);
 }
@@ -225,7 +218,8 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
   return chip->hbm.stacks * chip->hbm.bytes_per_stack;
 }
 
-/* The rates of HBM and global buffer are lowered to what the remaining cores can draw. */
+/* Returns a part of a chip.  HBM and global buffer have the rates that the remaining cores can
+ * draw. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
                             int64_t vector_cores) {
   struct pz_chip part = *chip;
@@ -241,6 +235,7 @@ struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
   return part;
 }
 
+/* Returns the measurements of a kind of vector operator, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind) {
   const struct pz_calibration *calibration = &chip->calibration;
   for (int i = 0; i < calibration->n_kernels; i++)
@@ -248,16 +243,16 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
   return NULL;
 }
 
-/* ---- changed chips --------------------------------------------------------------------------- */
-
+/* Makes an uncalibrated chip, whose data sheet can be compared with unbuilt chips. */
 void pz_chip_remove_measurements(struct pz_chip *chip) {
   /* The precisions are set first, because some of them follow from calibrated rates. */
   if (!chip->precisions) chip->precisions = default_precisions(chip);
   pz_calibration_none(chip->glb_bytes, &chip->calibration);
 }
 
-/* The name lists the files of all fits, or only that of the latest fit if it becomes too long.  A
- * fit to operators replaces all files, and a fit to steps replaces that of the last correction. */
+/* Names a chip after the files of all its fits, or only that of the latest fit if the name becomes
+ * too long.  A fit to operators replaces all files, and a fit to steps that of the last
+ * correction. */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
   static const char first_prefix[] = ", calibrated with ", next_prefix[] = " and ";
   enum { MOST_FILE_CHARS = 40 };
@@ -283,6 +278,7 @@ static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_uni
   return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);
 }
 
+/* Makes a chip of other sizes from a base, without its power, measurements and package. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
   struct pz_chip chip = *base;
@@ -303,8 +299,6 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
   chip.package = (struct pz_package){.dies = 0};
   *out = chip;
 }
-
-/* ---- known dies and lines of chips ----------------------------------------------------------- */
 
 /* Reads the published facts about a die (area, power) from the field "known" of a preset. */
 static void load_known(struct pz_call *call, void *ctx) {
@@ -329,7 +323,7 @@ enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_e
   return pz_border(load_known, &args, err);
 }
 
-/* The first prefix that the name of the chip begins with determines its line. */
+/* Returns the line of a chip, which the first prefix that its name begins with determines. */
 const char *pz_chip_line(const char *chip) {
   static const struct {
     const char *prefix, *line;

@@ -132,8 +132,7 @@ struct pz_chip {
   struct pz_vector_cores vector;
   int64_t glb_bytes; /* global buffer (L2 of a GPU) */
   double glb_bytes_per_s;
-  double
-      glb_core_bytes_per_s; /* global buffer rate that one core can draw, or 0 if the full rate */
+  double glb_core_bytes_per_s; /* global buffer rate that one core draws, or 0 for the full rate */
   struct pz_hbm hbm;
   double watts; /* power limit of the data sheet, or 0 if unknown */
   double link_bytes_per_s, link_latency_s;
@@ -146,11 +145,10 @@ struct pz_chip {
   bool any_units; /* numbers out of their usual range are accepted */
   bool cold;      /* unmeasured: calibrated by its class (chip/cold.h), clocked by its watts */
   double
-      static_mm2; /* area whose static power counts against the watts, or 0 for the chip's area */
-  /* This chip stands for all chips that have no more of any resource, and times on it are lower
-   * bounds of theirs.  The mapping that is fastest at the nominal clock need not be fastest at a
-   * clock that the power limit lowers; so a lowered clock lengthens only the cycles that every
-   * mapping needs. */
+      static_mm2; /* area whose static power counts against the watts, or 0 for that of the chip */
+  /* Times on this chip are lower bounds for all chips that have no more of any resource.  Another
+   * mapping can be the fastest at a clock that the power limit lowers, so a lowered clock lengthens
+   * only the cycles that every mapping needs. */
   bool bounds_others;
   double
       glb_core_bytes; /* bytes that a core of a cold GPU can draw in a cycle, or 0 if unlimited */
@@ -245,9 +243,8 @@ struct pz_chip_size {
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
 };
 
-/* Makes a chip from a base with other numbers of cores, another array, and other sizes.  The buffer
- * of a core grows with its units, and that of a tensor core fits a tile at least.  Power,
- * measurements and package of the base are dropped. */
+/* Makes a chip of other sizes from a base.  The buffer of a core grows with its units, and that of
+ * a tensor core fits a tile at least.  Power, measurements and package of the base are dropped. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out);
 
@@ -297,8 +294,7 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *corr
 /* ---- the measured part of a description ------------------------------------------------------ */
 
 /* Return the rows of calibration.def for a calibration and for one of its kernels, and set *n to
- * their number.  Offsets refer to struct pz_calibration and struct pz_kernel, and `absent` is the
- * value of an uncalibrated chip. */
+ * their number.  Offsets refer to struct pz_calibration and struct pz_kernel. */
 const struct pz_key *pz_calibration_constants(size_t *n);
 const struct pz_key *pz_kernel_constants(size_t *n);
 
@@ -313,8 +309,6 @@ void pz_calibration_read(struct pz_fields *fields, int64_t glb_bytes,
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
 /* ---- technology: area, energy and price of chip components ----------------------------------- */
-
-/* silicon.def has the constants of 16 nm and below, and tech.c those of the original system. */
 
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);
@@ -338,5 +332,28 @@ static inline double pz_tech_voltage2(const struct pz_tech_info *tech, double cl
 
 /* Returns the cost in dollars of a die of this area that passed its test. */
 double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2);
+
+/* ---- rental prices --------------------------------------------------------------------------- */
+
+enum { PZ_PRICES_MOST_ROWS = 1024 };
+
+struct pz_price {
+  const char *chip; /* a preset, or one of the chips in question as it is written there */
+  double dollars_per_device_hour;
+};
+
+struct pz_price_table {
+  const struct pz_price *rows;
+  uint32_t n_rows;
+};
+
+/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files that
+ * rows may have in addition to presets, separated by commas, or NULL if none.  Raises PZ_BAD_INPUT
+ * for unknown columns and chips, a chip with two rows, and invalid prices. */
+struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes, const char *chips);
+
+/* Returns the price of a device for an hour in dollars, or 0 if the chip is not in the table. */
+double pz_price_of(const struct pz_price_table *table, const char *chip);
 
 #endif

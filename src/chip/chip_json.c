@@ -1,10 +1,10 @@
 /* chip.json, read and written by the table of its fields (chip_fields.def), and single fields by
  * name.
  *
- * pz_chip_read_json() reads all fields, then checks what several fields together must satisfy, and
+ * pz_chip_read_json() reads all fields, checks what several fields together must satisfy, and
  * stores a digest of the chip, by which pz_chip_check() recognizes chips that nobody has changed
- * since. pz_chip_json() writes the fields in the same order.  A program reads or changes one field
- * with pz_chip_number(), pz_chip_word() and their setters, which use the same table. */
+ * since. Programs read or change one field with pz_chip_number(), pz_chip_word() and their
+ * setters. */
 #include "chip/chip.h"
 
 #include <inttypes.h>
@@ -188,12 +188,7 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   if (chip->watts < WATTS_MARGIN * static_watts) pz_fields_refuse(file, "watts", accepted);
 }
 
-/* Returns a digest of all members of a chip that precede `checked`. */
-static uint64_t chip_digest(const struct pz_chip *chip) {
-  return pz_hash_key(chip, offsetof(struct pz_chip, checked));
-}
-
-/* Leaves *out unchanged if the object is not a valid chip. */
+/* Reads a chip from JSON, and leaves *out unchanged if the object is not a valid chip. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out) {
   struct pz_fields file = pz_fields_of(call, name, object);
@@ -203,7 +198,7 @@ void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *obj
   check_sizes(&file, &chip);
   pz_fields_end(call, &file);
   *out = chip;
-  out->checked = chip_digest(out);
+  out->checked = pz_hash_key(out, offsetof(struct pz_chip, checked));
 }
 
 void pz_chip_read_text(struct pz_call *call, const char *name, const char *text, size_t bytes,
@@ -217,20 +212,15 @@ void pz_chip_read_text(struct pz_call *call, const char *name, const char *text,
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Returns a set of precisions as a text like "fp16 bf16". */
-static json_t *precisions_json(int precisions) {
-  char text[40] = "";
-  size_t used = 0;
-  for (int i = 0; i < PZ_PRECISIONS; i++)
-    if (precisions >> i & 1)
-      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "",
-                               pz_precision_names[i]);
-  return json_string(text);
-}
-
 /* Returns the value of one field as JSON. */
 static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) {
   const void *member = (const char *)chip + row->offset;
+  char precisions[40] = ""; /* a text like "fp16 bf16" */
+  size_t used = 0;
+  for (int i = 0; i < PZ_PRECISIONS; i++)
+    if (chip->precisions >> i & 1)
+      used += (size_t)snprintf(precisions + used, sizeof precisions - used, "%s%s", used ? " " : "",
+                               pz_precision_names[i]);
   switch ((enum type)row->type) {
   case INT: return json_integer(*(const int64_t *)member);
   case REAL: return json_real(*(const double *)member);
@@ -240,22 +230,9 @@ static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) 
   case EXECUTION: return json_string(pz_chip_execution_names[chip->execution]);
   case CALIBRATION: return pz_calibration_json(member);
   case CALIBRATED_BY: return json_string(pz_calibrated_by_names[chip->calibrated_by]);
-  case PRECISIONS: return precisions_json(chip->precisions);
+  case PRECISIONS: return json_string(precisions);
   }
   return NULL;
-}
-
-/* Returns whether a field, or the object that contains it, is omitted from the JSON. */
-static bool is_omitted(const struct chip_field *field, const struct pz_chip *chip) {
-  const struct pz_key *row = &field->row;
-  const void *member = (const char *)chip + row->offset;
-  bool is_calibration = row->type == CALIBRATION || row->type == CALIBRATED_BY;
-  if (strncmp(row->key, "link.", 5) == 0 && !(chip->link_bytes_per_s > 0)) return true;
-  if (strncmp(row->key, "package.", 8) == 0 && !chip->package.dies) return true;
-  if (chip->cold && is_calibration) return true;
-  if (field->written != SET) return false;
-  if (row->type == FLAG) return !*(const bool *)member;
-  return row->type == REAL ? !(*(const double *)member > 0) : !*(const int *)member;
 }
 
 /* Sets field "a.b" in the object "a" of `object`.  Steals the reference to the value. */
@@ -270,25 +247,38 @@ static void set_field_json(json_t *object, const char *key, json_t *value) {
   json_object_set_new(object, key, value);
 }
 
+/* Returns a chip without fields that do not apply to it and optional fields without a value. */
 json_t *pz_chip_json(const struct pz_chip *chip) {
   json_t *object = json_object();
   for (size_t i = 0; i < N_FIELDS; i++) {
-    if (is_omitted(&chip_fields[i], chip)) continue;
-    json_t *value = field_json(&chip_fields[i].row, chip);
+    const struct pz_key *row = &chip_fields[i].row;
+    bool is_calibration = row->type == CALIBRATION || row->type == CALIBRATED_BY;
+    bool is_link = strncmp(row->key, "link.", 5) == 0;
+    bool is_package = strncmp(row->key, "package.", 8) == 0;
+    if (is_link && !(chip->link_bytes_per_s > 0)) continue;
+    if ((is_package && !chip->package.dies) || (is_calibration && chip->cold)) continue;
+    if (chip_fields[i].written == SET) {
+      const void *member = (const char *)chip + row->offset;
+      bool has_value = row->type == FLAG && *(const bool *)member;
+      if (row->type == REAL) has_value = *(const double *)member > 0;
+      if (row->type != FLAG && row->type != REAL) has_value = *(const int *)member;
+      if (!has_value) continue;
+    }
+    json_t *value = field_json(row, chip);
     if (chip_fields[i].written == KNOWN && json_number_value(value) == 0) {
       json_decref(value);
       value = json_null();
     }
-    set_field_json(object, chip_fields[i].row.key, value);
+    set_field_json(object, row->key, value);
   }
   return object;
 }
 
-/* The digest shows whether a chip was changed since it was read.  A changed chip is written as JSON
- * and read again, which applies the rules of files. */
+/* Checks a chip that a program may have changed, which its digest shows.  A changed chip is written
+ * as JSON and read again, which applies the rules of files. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip) {
   pz_require(call, chip, "chip");
-  if (chip->checked == chip_digest(chip)) return;
+  if (chip->checked == pz_hash_key(chip, offsetof(struct pz_chip, checked))) return;
   struct pz_chip copy = *chip, read;
   copy.name[0] = '\0'; /* name and description may be any text */
   copy.about[0] = '\0';
@@ -297,23 +287,46 @@ void pz_chip_check(struct pz_call *call, const struct pz_chip *chip) {
   pz_close(call, object);
 }
 
+/* Arguments of the functions that return a description as text. */
 struct text_arguments {
+  enum { CHIP, BILL, CLUSTER } content; /* `chip`, its cost breakdown, or `cluster` */
   const struct pz_chip *chip;
+  const struct pz_cluster *cluster;
   char **text;
 };
 
-/* The body of pz_chip_text(). */
+/* Writes a description as JSON (a callback of pz_border).  Chips and clusters are checked
+ * before. */
 static void write_text(struct pz_call *call, void *ctx) {
   const struct text_arguments *args = ctx;
+  if (args->content == BILL) pz_require(call, args->chip, "chip");
   pz_require(call, args->text, "text");
-  pz_chip_check(call, args->chip);
+  if (args->content == CHIP) pz_chip_check(call, args->chip);
+  if (args->content == CLUSTER) pz_cluster_check(call, args->cluster);
+  json_t *object = NULL;
+  switch (args->content) {
+  case CHIP: object = pz_chip_json(args->chip); break;
+  case BILL: object = pz_bill_json(args->chip); break;
+  case CLUSTER: object = pz_cluster_json(args->cluster); break;
+  }
   struct pz_buffer *buffer = pz_buffer_new(call);
-  pz_json_print(call, buffer, pz_json_built(call, pz_chip_json(args->chip)));
+  pz_json_print(call, buffer, pz_json_built(call, object));
   *args->text = pz_buffer_take(call, buffer);
 }
 
 enum pz_status pz_chip_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
-  struct text_arguments args = {chip, text};
+  struct text_arguments args = {.content = CHIP, .chip = chip, .text = text};
+  return pz_border(write_text, &args, err);
+}
+
+enum pz_status pz_bill_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
+  struct text_arguments args = {.content = BILL, .chip = chip, .text = text};
+  return pz_border(write_text, &args, err);
+}
+
+enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
+                               struct pz_error *err) {
+  struct text_arguments args = {.content = CLUSTER, .cluster = cluster, .text = text};
   return pz_border(write_text, &args, err);
 }
 
@@ -343,6 +356,7 @@ void pz_chip_fields(json_t *list) {
 
 /* ---- single fields --------------------------------------------------------------------------- */
 
+/* Returns the name of field i that programs can read and change, or NULL after the last one. */
 /* Finds field i of pz_chip_field(), which numbers the fields of the table without the calibration
  * first, and then those of the calibration.  Returns false after the last field. */
 static bool field_at(size_t i, struct chip_field *out) {
@@ -412,15 +426,16 @@ struct field_arguments {
   const struct pz_chip *chip;
   struct pz_chip *changed; /* the same chip, if it is to be changed */
   const char *name;        /* of the field, such as "tensor.cores" */
+  bool is_word;            /* the field is a word and not a number */
   const char *word;        /* new value of a word */
   double number;           /* new value of a number */
   char **word_out;         /* receives the value of a word */
   double *number_out;      /* receives the value of a number */
 };
 
-/* Returns the field that args->name names, or raises an error with all names. */
-static struct chip_field find_field(struct pz_call *call, const struct field_arguments *args,
-                                    bool is_word) {
+/* Returns the field that args->name names, or raises an error that lists all words or numbers. */
+static struct chip_field find_field(struct pz_call *call, const struct field_arguments *args) {
+  bool is_word = args->is_word;
   struct chip_field field;
   char suggestion[240], names[700];
   pz_require(call, args->chip, "chip");
@@ -434,53 +449,58 @@ static struct chip_field find_field(struct pz_call *call, const struct field_arg
            pz_text_join(names, sizeof names, name_at, &is_word));
 }
 
-/* Sets a field to a value, checked like that of a file.  Steals the reference to the value. */
-static void set_field(struct pz_call *call, struct pz_chip *chip, const struct pz_key *row,
-                      json_t *value) {
-  json_t *root = json_object();
-  set_field_json(root, row->key, value);
-  struct pz_fields file = pz_fields_of(call, chip->name, pz_json_built(call, root));
-  file.any_units = chip->any_units;
-  struct pz_chip changed = *chip;
-  read_field(&file, row, &changed);
-  pz_must(call, file.status);
-  *chip = changed;
-}
-
-/* The body of pz_chip_number(). */
-static void get_number(struct pz_call *call, void *ctx) {
+/* Returns the value of a field (a callback of pz_border). */
+static void get_field(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
-  pz_require(call, args->number_out, "value");
-  struct chip_field field = find_field(call, args, false);
-  const void *member = (const char *)args->chip + field.row.offset;
-  double number = 0;
-  if (field.row.type == INT)
-    number = (double)*(const int64_t *)member;
-  else if (field.row.type == REAL)
-    number = *(const double *)member;
+  if (args->is_word)
+    pz_require(call, args->word_out, "word");
   else
-    number = *(const bool *)member;
-  *args->number_out = number;
+    pz_require(call, args->number_out, "value");
+  struct chip_field field = find_field(call, args);
+  const void *member = (const char *)args->chip + field.row.offset;
+  if (args->is_word) {
+    const json_t *value = pz_json_built(call, field_json(&field.row, args->chip));
+    char *word = pz_strdup(json_string_value(value));
+    if (!word) pz_raise_memory(call, "the chip");
+    *args->word_out = word;
+  } else if (field.row.type == INT) {
+    *args->number_out = (double)*(const int64_t *)member;
+  } else if (field.row.type == REAL) {
+    *args->number_out = *(const double *)member;
+  } else {
+    *args->number_out = *(const bool *)member;
+  }
 }
 
 enum pz_status pz_chip_number(const struct pz_chip *chip, const char *field, double *value,
                               struct pz_error *err) {
   struct field_arguments args = {.chip = chip, .name = field, .number_out = value};
-  return pz_border(get_number, &args, err);
+  return pz_border(get_field, &args, err);
 }
 
-/* The body of pz_chip_set_number().  In an optional field, 0 stands for its absence. */
-static void set_number(struct pz_call *call, void *ctx) {
+enum pz_status pz_chip_word(const struct pz_chip *chip, const char *field, char **word,
+                            struct pz_error *err) {
+  struct field_arguments args = {.chip = chip, .name = field, .is_word = true, .word_out = word};
+  return pz_border(get_field, &args, err);
+}
+
+/* Sets a field to a value, which is checked like that of a file (a callback of pz_border).  In an
+ * optional field, the number 0 stands for its absence. */
+static void set_field(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
-  struct chip_field field = find_field(call, args, false);
   double number = args->number;
+  if (args->is_word) pz_require(call, args->word, "word");
+  struct chip_field field = find_field(call, args);
+  if (args->is_word && args->word[pz_text_utf8(args->word, strlen(args->word))])
+    pz_raise(call, PZ_BAD_INPUT, "%s: field '%s' is no UTF-8", args->chip->name, args->name);
   if (!isfinite(number))
     pz_raise(call, PZ_BAD_INPUT, "%s: field '%s' is %g; accepted: a finite number",
              args->chip->name, args->name, number);
-  bool is_absent = field.written == SET && number == 0;
   bool is_whole = fabs(number) < 0x1p53 && number == floor(number);
   json_t *value = NULL;
-  if (is_absent)
+  if (args->is_word)
+    value = json_string(args->word);
+  else if (field.written == SET && number == 0)
     value = json_null();
   else if (field.row.type == FLAG && (number == 0 || number == 1))
     value = json_boolean(number == 1);
@@ -488,44 +508,25 @@ static void set_number(struct pz_call *call, void *ctx) {
     value = json_integer((json_int_t)number);
   else
     value = json_real(number);
-  set_field(call, args->changed, &field.row, value);
+  json_t *root = json_object();
+  set_field_json(root, field.row.key, value);
+  struct pz_fields file = pz_fields_of(call, args->chip->name, pz_json_built(call, root));
+  file.any_units = args->chip->any_units;
+  struct pz_chip changed = *args->chip;
+  read_field(&file, &field.row, &changed);
+  pz_must(call, file.status);
+  *args->changed = changed;
 }
 
 enum pz_status pz_chip_set_number(struct pz_chip *chip, const char *field, double value,
                                   struct pz_error *err) {
   struct field_arguments args = {.chip = chip, .changed = chip, .name = field, .number = value};
-  return pz_border(set_number, &args, err);
-}
-
-/* The body of pz_chip_word(). */
-static void get_word(struct pz_call *call, void *ctx) {
-  const struct field_arguments *args = ctx;
-  pz_require(call, args->word_out, "word");
-  struct chip_field field = find_field(call, args, true);
-  const json_t *value = pz_json_built(call, field_json(&field.row, args->chip));
-  char *word = pz_strdup(json_string_value(value));
-  if (!word) pz_raise_memory(call, "the chip");
-  *args->word_out = word;
-}
-
-enum pz_status pz_chip_word(const struct pz_chip *chip, const char *field, char **word,
-                            struct pz_error *err) {
-  struct field_arguments args = {.chip = chip, .name = field, .word_out = word};
-  return pz_border(get_word, &args, err);
-}
-
-/* The body of pz_chip_set_word(). */
-static void set_word(struct pz_call *call, void *ctx) {
-  const struct field_arguments *args = ctx;
-  pz_require(call, args->word, "word");
-  struct chip_field field = find_field(call, args, true);
-  if (args->word[pz_text_utf8(args->word, strlen(args->word))])
-    pz_raise(call, PZ_BAD_INPUT, "%s: field '%s' is no UTF-8", args->chip->name, args->name);
-  set_field(call, args->changed, &field.row, json_string(args->word));
+  return pz_border(set_field, &args, err);
 }
 
 enum pz_status pz_chip_set_word(struct pz_chip *chip, const char *field, const char *word,
                                 struct pz_error *err) {
-  struct field_arguments args = {.chip = chip, .changed = chip, .name = field, .word = word};
-  return pz_border(set_word, &args, err);
+  struct field_arguments args = {
+      .chip = chip, .changed = chip, .name = field, .is_word = true, .word = word};
+  return pz_border(set_field, &args, err);
 }

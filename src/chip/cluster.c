@@ -16,8 +16,13 @@
 
 static const struct pz_range DEVICES = {1, 1LL << 32};
 
-enum { INT = PZ_KEY_INT, REAL = PZ_KEY_REAL, FLAG = PZ_KEY_FLAG, TEXT = PZ_KEY_TEXT };
-enum { MUST = PZ_KEY_MUST };
+enum {
+  INT = PZ_KEY_INT,
+  REAL = PZ_KEY_REAL,
+  FLAG = PZ_KEY_FLAG,
+  TEXT = PZ_KEY_TEXT,
+  MUST = PZ_KEY_MUST
+};
 static const struct pz_key cluster_fields[] = {
 #define FIELD(name, type, member, min, max, absent, unit, ...)                                     \
   PZ_KEY(name, type, offsetof(struct pz_cluster, member), min, max, absent, unit, __VA_ARGS__),
@@ -28,10 +33,8 @@ static const struct pz_key level_fields[] = {
   PZ_KEY(name, type, offsetof(struct pz_level, member), min, max, absent, unit, __VA_ARGS__),
 #include "chip/cluster_fields.def"
 };
-enum {
-  N_CLUSTER_FIELDS = sizeof cluster_fields / sizeof *cluster_fields,
-  N_LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields
-};
+enum { N_CLUSTER_FIELDS = sizeof cluster_fields / sizeof *cluster_fields };
+enum { N_LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields };
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -202,31 +205,30 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
   return pz_border(read_in_border, &args, err);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
-static json_t *level_json(const struct pz_level *level) {
-  json_t *object =
-      json_pack("{s:s,s:I,s:f,s:f}", "name", level->name, "devices", (json_int_t)level->devices,
-                "bytes_per_s", level->bytes_per_s, "latency_s", level->latency_s);
-  const struct pz_collective_facts *facts = &level->collectives;
-  if (facts->efficiency > 0)
-    json_object_set_new(object, "efficiency", json_real(facts->efficiency));
-  if (facts->startup_s > 0) json_object_set_new(object, "startup_s", json_real(facts->startup_s));
-  if (facts->switch_efficiency > 0)
-    json_object_set_new(object, "switch_efficiency", json_real(facts->switch_efficiency));
-  if (level->mesh) json_object_set_new(object, "mesh", json_true());
-  if (!level->n_axes) return object;
-  json_t *axes = json_array();
-  for (int i = 0; i < level->n_axes; i++) json_array_append_new(axes, json_integer(level->axis[i]));
-  json_object_set_new(object, "torus", axes);
-  json_object_set_new(object, "wrap", json_integer(level->wrap));
-  return object;
-}
-
+/* Optional fields without a value are omitted. */
 json_t *pz_cluster_json(const struct pz_cluster *cluster) {
   json_t *levels = json_array();
-  for (int i = 0; i < cluster->n_levels; i++)
-    json_array_append_new(levels, level_json(&cluster->level[i]));
+  for (int i = 0; i < cluster->n_levels; i++) {
+    const struct pz_level *level = &cluster->level[i];
+    const struct pz_collective_facts *facts = &level->collectives;
+    json_t *entry =
+        json_pack("{s:s,s:I,s:f,s:f}", "name", level->name, "devices", (json_int_t)level->devices,
+                  "bytes_per_s", level->bytes_per_s, "latency_s", level->latency_s);
+    if (facts->efficiency > 0)
+      json_object_set_new(entry, "efficiency", json_real(facts->efficiency));
+    if (facts->startup_s > 0) json_object_set_new(entry, "startup_s", json_real(facts->startup_s));
+    if (facts->switch_efficiency > 0)
+      json_object_set_new(entry, "switch_efficiency", json_real(facts->switch_efficiency));
+    if (level->mesh) json_object_set_new(entry, "mesh", json_true());
+    if (level->n_axes) {
+      json_t *axes = json_array();
+      for (int k = 0; k < level->n_axes; k++)
+        json_array_append_new(axes, json_integer(level->axis[k]));
+      json_object_set_new(entry, "torus", axes);
+      json_object_set_new(entry, "wrap", json_integer(level->wrap));
+    }
+    json_array_append_new(levels, entry);
+  }
   json_t *object = json_pack("{s:s,s:s,s:I,s:b}", "name", cluster->name, "about", cluster->about,
                              "devices", (json_int_t)cluster->devices, "scales", cluster->scales);
   if (*cluster->chips) json_object_set_new(object, "chips", json_string(cluster->chips));
@@ -238,27 +240,6 @@ json_t *pz_cluster_json(const struct pz_cluster *cluster) {
     json_object_set_new(object, "calibration_error", json_real(cluster->calibration_error));
   json_object_set_new(object, "levels", levels);
   return object;
-}
-
-struct text_arguments {
-  const struct pz_cluster *cluster;
-  char **text;
-};
-
-/* The body of pz_cluster_text(). */
-static void write_text(struct pz_call *call, void *ctx) {
-  const struct text_arguments *args = ctx;
-  pz_require(call, args->text, "text");
-  pz_cluster_check(call, args->cluster);
-  struct pz_buffer *buffer = pz_buffer_new(call);
-  pz_json_print(call, buffer, pz_json_built(call, pz_cluster_json(args->cluster)));
-  *args->text = pz_buffer_take(call, buffer);
-}
-
-enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
-                               struct pz_error *err) {
-  struct text_arguments args = {cluster, text};
-  return pz_border(write_text, &args, err);
 }
 
 /* Describes every field of cluster.json for doc/fields.md. */
@@ -286,12 +267,19 @@ void pz_cluster_fields(json_t *list) {
   pz_key_describe(&sources, "anything", list);
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* Arguments of pz_cluster_reach(). */
+struct reach_arguments {
+  struct pz_cluster *cluster;
+  int64_t devices;
+  const char *option; /* name of `devices` in messages, or NULL for "devices" */
+};
 
-/* Raises the number of devices of a cluster that scales to `devices`; messages call this number
- * `option`.  The last level then spans as many whole groups of the level inside it as needed. */
-static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int64_t devices,
-                          const char *option) {
+/* Raises the number of devices of a cluster that scales (also a callback of pz_border).  The last
+ * level then joins as many whole groups of the level inside it as needed. */
+static void reach_devices(struct pz_call *call, void *ctx) {
+  const struct reach_arguments *args = ctx;
+  struct pz_cluster *cluster = args->cluster;
+  int64_t devices = args->devices;
   pz_require(call, cluster, "cluster");
   pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
   pz_require_range(call, "devices", devices, 1, DEVICES.max);
@@ -300,7 +288,7 @@ static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int6
     pz_raise(call, PZ_BAD_USE,
              "%s %" PRId64 ": cluster %s has %" PRId64 " device%s; accepted: at most %" PRId64
              ", or a cluster.json with \"scales\": true",
-             option ? option : "devices", devices, cluster->name, cluster->devices,
+             args->option ? args->option : "devices", devices, cluster->name, cluster->devices,
              pz_text_s((double)cluster->devices), cluster->devices);
   struct pz_level *last = &cluster->level[cluster->n_levels - 1];
   int64_t inner = cluster->n_levels > 1 ? last[-1].devices : 1;
@@ -308,43 +296,33 @@ static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int6
   cluster->devices = devices;
 }
 
-struct reach_arguments {
-  struct pz_cluster *cluster;
-  int64_t devices;
-  const char *option;
-};
-
-/* The body of pz_cluster_reach(). */
-static void reach_in_border(struct pz_call *call, void *ctx) {
-  const struct reach_arguments *args = ctx;
-  reach_devices(call, args->cluster, args->devices, args->option);
-}
-
 enum pz_status pz_cluster_reach(struct pz_cluster *cluster, int64_t devices, const char *option,
                                 struct pz_error *err) {
   struct reach_arguments args = {cluster, devices, option};
-  return pz_border(reach_in_border, &args, err);
+  return pz_border(reach_devices, &args, err);
 }
 
-/* The cluster of the caller stays unchanged, because only the copy is extended. */
+/* Extends a copy of a network to at least `devices` devices.  That of the caller stays
+ * unchanged. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide) {
   if (!net) return NULL;
   pz_cluster_check(call, net);
   *wide = *net;
-  reach_devices(call, wide, devices, "devices");
+  reach_devices(call, &(struct reach_arguments){wide, devices, "devices"});
   return wide;
 }
 
-/* Levels are sorted from the innermost to the outermost. */
+/* Returns the innermost level that joins the devices.  Levels are sorted from the inside
+ * outward. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices) {
   int i = 0;
   while (i + 1 < net->n_levels && net->level[i].devices < devices) i++;
   return net->n_levels ? &net->level[i] : NULL;
 }
 
-/* A node is the largest group up to PZ_SERVER_DEVICES below the last level, or else the
- * innermost. */
+/* Returns the devices of a node: the largest level up to PZ_SERVER_DEVICES below the last one, or
+ * else the innermost level. */
 int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   int n_levels =
       cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
@@ -354,13 +332,15 @@ int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   return node;
 }
 
-/* On a torus or mesh, the position of devices matters, so two of them need the cluster. */
+/* Returns whether so many devices need the cluster.  On a torus or mesh, the position of devices
+ * matters, so two of them do. */
 bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
   const struct pz_level *level = &cluster->level[0];
   bool has_topology = level->n_axes || level->mesh;
   return devices > (has_topology ? 1 : level->devices);
 }
 
+/* Joins the innermost levels that have the same rate and latency, because they act as one. */
 void pz_cluster_join_equal(struct pz_cluster *net) {
   struct pz_level *level = net->level;
   bool has_topology = level[0].n_axes || level[0].mesh;
@@ -372,9 +352,7 @@ void pz_cluster_join_equal(struct pz_cluster *net) {
   }
 }
 
-/* ---- collectives ----------------------------------------------------------------------------- */
-
-/* The correction is a factor, above 1 if collectives take longer than calibrated. */
+/* Slows all links down.  The correction is above 1 if collectives take longer than calibrated. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction) {
   double factor = pz_corrected(correction->collectives);
   for (int i = 0; i < net->n_levels; i++) {
@@ -384,7 +362,7 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *corr
   }
 }
 
-/* Values of the chip replace values of the cluster that are 0. */
+/* Returns facts of collectives.  Values of the chip replace values of the cluster that are 0. */
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip) {
   struct pz_collective_facts facts = net->level[0].collectives;
@@ -398,7 +376,8 @@ struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
 
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
-/* The chips of a cluster are separated by blanks.  An empty text accepts every chip. */
+/* Returns whether a cluster lists a chip.  The chips of a cluster are separated by blanks, and an
+ * empty text accepts every chip. */
 bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
   char name[sizeof((struct pz_chip *)0)->name];
   pz_text_copy(name, sizeof name, chip);
@@ -415,24 +394,14 @@ bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
 
 /* Returns the preset that is marked as standard and lists the chip. */
 bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
-  const char *name = pz_cluster_preset_name(0);
-  for (size_t i = 1; name; i++) {
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) {
     struct pz_cluster cluster;
-    bool is_standard = pz_cluster_load(name, &cluster, NULL) == PZ_OK && cluster.standard &&
-                       pz_cluster_has_chip(&cluster, chip);
-    if (is_standard) {
-      *out = cluster;
-      return true;
-    }
-    name = pz_cluster_preset_name(i);
+    if (pz_cluster_load(pz_cluster_preset_name(i), &cluster, NULL) != PZ_OK) continue;
+    if (!cluster.standard || !pz_cluster_has_chip(&cluster, chip)) continue;
+    *out = cluster;
+    return true;
   }
   return false;
-}
-
-/* Returns the name of cluster preset i, as a pz_name_at. */
-static const char *cluster_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_cluster_preset_name(i);
 }
 
 /* Arguments of pz_network_find(). */
@@ -444,29 +413,6 @@ struct network_arguments {
   struct pz_network *out;
 };
 
-/* Sets the network without a named cluster: the standard cluster if needed, or the own link. */
-static void find_standard(struct pz_call *call, const struct network_arguments *args,
-                          struct pz_network *network) {
-  const struct pz_chip *chip = args->chip;
-  long long devices = (long long)args->devices;
-  bool is_known = pz_cluster_standard(chip->name, &network->cluster);
-  network->standard = is_known && pz_cluster_needed(&network->cluster, args->devices);
-  network->own_link = !network->standard;
-  if (network->standard) return;
-  if (devices > 1 && !(chip->link_bytes_per_s > 0)) {
-    char list[400];
-    pz_raise(call, PZ_BAD_USE,
-             "%lld devices: %s has no link and stands in no known cluster; accepted: "
-             "--cluster with one of %s, or the path of a cluster.json",
-             devices, chip->name, pz_text_join(list, sizeof list, cluster_name, NULL));
-  }
-  if (!is_known && pz_chip_built(chip) && devices > PZ_SERVER_DEVICES)
-    snprintf(network->warning, sizeof network->warning,
-             "no --cluster, and none is known for %s: all %lld devices are linked at the chip's "
-             "own rate",
-             chip->name, devices);
-}
-
 /* The body of pz_network_find(): chooses the network, extends a cluster to the number of devices,
  * and warns if the cluster does not list the chip. */
 static void find_network(struct pz_call *call, void *ctx) {
@@ -474,17 +420,37 @@ static void find_network(struct pz_call *call, void *ctx) {
   struct pz_network network = {.own_link = false};
   pz_chip_check(call, args->chip);
   pz_require(call, args->out, "out");
+  const struct pz_chip *chip = args->chip;
+  long long devices = (long long)args->devices;
+  bool has_standard = false;
   if (args->named) {
     pz_cluster_check(call, args->named);
     network.cluster = *args->named;
   } else {
-    find_standard(call, args, &network);
+    /* The standard cluster of the chip if so many devices need it, or else the chip's own link. */
+    has_standard = pz_cluster_standard(chip->name, &network.cluster);
+    network.standard = has_standard && pz_cluster_needed(&network.cluster, args->devices);
+    network.own_link = !network.standard;
   }
+  if (network.own_link && devices > 1 && !(chip->link_bytes_per_s > 0)) {
+    char list[400];
+    pz_raise(call, PZ_BAD_USE,
+             "%lld devices: %s has no link and stands in no known cluster; accepted: "
+             "--cluster with one of %s, or the path of a cluster.json",
+             devices, chip->name,
+             pz_text_join(list, sizeof list, pz_embedded_name, pz_embedded_clusters));
+  }
+  bool is_unknown = network.own_link && !has_standard;
+  if (is_unknown && pz_chip_built(chip) && devices > PZ_SERVER_DEVICES)
+    snprintf(network.warning, sizeof network.warning,
+             "no --cluster, and none is known for %s: all %lld devices are linked at the chip's "
+             "own rate",
+             chip->name, devices);
   if (!network.own_link) {
-    reach_devices(call, &network.cluster, args->devices, args->option);
-    if (!pz_cluster_has_chip(&network.cluster, args->chip->name))
+    reach_devices(call, &(struct reach_arguments){&network.cluster, args->devices, args->option});
+    if (!pz_cluster_has_chip(&network.cluster, chip->name))
       snprintf(network.warning, sizeof network.warning, "%.60s in cluster %s, which has %s",
-               args->chip->name, network.cluster.name, network.cluster.chips);
+               chip->name, network.cluster.name, network.cluster.chips);
   }
   *args->out = network;
 }

@@ -19,6 +19,7 @@ static const struct pz_cold_info infos[] = {
 
 const struct pz_cold_info *pz_cold_at(size_t i) { return i < PZ_COLD_CONSTANTS ? &infos[i] : NULL; }
 
+/* Returns the likely values of cold.def. */
 struct pz_cold pz_cold_usual(void) {
   struct pz_cold constants;
   for (size_t i = 0; i < PZ_COLD_CONSTANTS; i++) constants.v[i] = infos[i].value;
@@ -27,8 +28,6 @@ struct pz_cold pz_cold_usual(void) {
 
 /* Measured by `phaze validate --cold --runs ../shared/ref/published/runs.csv` over 12 chips. */
 double pz_cold_spread(void) { return 0.065; }
-
-/* ---- GPUs ------------------------------------------------------------------------------------ */
 
 /* Adds a kernel without measurements to a calibration, and returns it. */
 static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const char *kind) {
@@ -40,7 +39,8 @@ static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const ch
 }
 
 /* Adds the forward and backward kernels of flash attention of one library, such as "_fa2", or ""
- * for the default.  A core does at most most_macs multiply-accumulates in a cycle. */
+ * for the default, with the times of cuDNN on an H200.  A core does at most most_macs
+ * multiply-accumulates in a cycle, or BACKWARD times as many in backward. */
 static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
                           const char *library, double most_macs) {
   static const double BACKWARD = 0.87,
@@ -106,8 +106,6 @@ static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants)
   return true;
 }
 
-/* ---- classes --------------------------------------------------------------------------------- */
-
 /* Returns the rate of GEMMs in a precision over that of 16-bit GEMMs: the `stated` one of the data
  * sheet if it is above 0, otherwise `usual` if the chip has the precision, or `absent` if not. */
 static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
@@ -117,8 +115,8 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
   return has_precision ? usual : absent;
 }
 
-/* The speedups of 8-bit and 4-bit GEMMs are chosen in the same way for GPUs and other chips, and
- * before pz_calibration_none() clears the calibrated ones. */
+/* Calibrates a chip as its class is.  The speedups of 8-bit and 4-bit GEMMs are chosen in the same
+ * way for all classes, and before pz_calibration_none() clears the calibrated ones. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
@@ -151,12 +149,14 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   return is_calibrated;
 }
 
+/* Calibrates a chip as its class is; NULL constants are those of cold.def. */
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   if (!pz_chip_try_class(chip, constants)) pz_raise_memory(call, "the chip");
 }
 
-/* The rate of a GPU's global buffer is limited to what the cores of its class can draw. */
+/* Replaces measurements of a chip by what its class achieves.  The rate of a GPU's global buffer is
+ * limited to what the cores of its class can draw. */
 void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   struct pz_cold usual = pz_cold_usual();

@@ -14,8 +14,9 @@ struct pz_embedded {
 /* Tables of presets.  A table ends with a NULL name. */
 extern const struct pz_embedded pz_embedded_chips[], pz_embedded_clusters[], pz_embedded_spaces[];
 
-/* Returns the name of entry i of a table, or NULL after the last. */
-const char *pz_embedded_name(const struct pz_embedded *table, size_t i);
+/* Returns the name of entry i of a table of struct pz_embedded, or NULL after the last (a
+ * pz_name_at). */
+const char *pz_embedded_name(const void *table, size_t i);
 
 /* Returns the text of the entry with this name, ignoring the case of letters, or NULL. */
 const char *pz_embedded_text(const struct pz_embedded *table, const char *name);

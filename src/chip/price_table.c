@@ -1,5 +1,5 @@
 /* Reading rental prices of chips from CSV. */
-#include "chip/price_table.h"
+#include "chip/chip.h"
 
 #include <string.h>
 
@@ -15,17 +15,7 @@ double pz_price_of(const struct pz_price_table *table, const char *chip) {
   return 0;
 }
 
-/* Returns whether a list like "a.json,b" contains a chip.  The list may be NULL. */
-static bool is_listed(const char *chips, const char *chip) {
-  const char *word = chips;
-  while (word) {
-    if (pz_text_is(word, strcspn(word, ","), chip)) return true;
-    word = strchr(word, ',');
-    if (word) word++;
-  }
-  return false;
-}
-
+/* Each row needs a known chip, which no row before it has, and a price above 0. */
 struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes, const char *chips) {
   if (bytes > PZ_PRICES_MOST_BYTES)
@@ -53,7 +43,15 @@ struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name
   for (uint32_t row = 0; row < csv->rows; row++) {
     struct pz_price price = {.chip = pz_csv_cell(csv, row, chip_column)};
     uint32_t line = csv->lines[row];
-    if (!pz_chip_preset_text(price.chip) && !is_listed(chips, price.chip))
+    /* `chips` is a list like "a.json,b", or NULL. */
+    bool is_known = pz_chip_preset_text(price.chip) != NULL;
+    const char *word = chips;
+    while (word && !is_known) {
+      is_known = pz_text_is(word, strcspn(word, ","), price.chip);
+      word = strchr(word, ',');
+      if (word) word++;
+    }
+    if (!is_known)
       pz_raise(call, PZ_BAD_INPUT,
                "%s:%u: unknown chip '%.100s'; accepted: a name listed by 'phaze chips', or a "
                "chip of the comparison",

@@ -4,8 +4,6 @@
  * system's library. */
 #include "chip/chip.h"
 
-#include <stddef.h>
-
 /* 22 nm is the original system's library: the area of a multiplier with 32 B of registers, of a
  * lane, and the SRAM macros below.  It has no HBM interface, links or network.  45 nm is scaled
  * from it: logic by the published factors (Stillmaker and Baas, Integration 2017), SRAM by bit
@@ -70,10 +68,11 @@ const struct pz_silicon *pz_silicon_at(size_t i) {
   return i < sizeof constants / sizeof *constants ? &constants[i] : NULL;
 }
 
-/* Only the technologies of the original library have no static power. */
+/* Returns whether a technology is of the original library, which alone has no static power. */
 bool pz_tech_is_library(const struct pz_tech_info *tech) { return tech->static_w_per_mm2 == 0; }
 
-/* Every constant of silicon.def has a range, given by two factors. */
+/* Returns a technology.  PZ_BILL_LOW and PZ_BILL_HIGH multiply each constant by one of its
+ * factors. */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
   struct pz_tech_info info = table[tech];
   if (range == PZ_BILL_LIKELY || pz_tech_is_library(&info)) return info;
@@ -109,7 +108,8 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* Returns the area of a buffer by linear interpolation, or in proportion beyond the macros. */
+/* Returns the area of a buffer by linear interpolation between macros, which are sorted by size.
+ * Beyond the smallest and the largest one, the area is in proportion to the bytes. */
 static double macro_um2(const struct macro *macros, size_t n_macros, int64_t bytes) {
   if (bytes <= macros[0].bytes) return macros[0].um2 * (double)bytes / (double)macros[0].bytes;
   for (size_t i = 1; i < n_macros; i++) {
@@ -122,7 +122,7 @@ static double macro_um2(const struct macro *macros, size_t n_macros, int64_t byt
   return macros[n_macros - 1].um2 * (double)bytes / (double)macros[n_macros - 1].bytes;
 }
 
-/* The 22 nm library has macros of fixed sizes, and all other nodes have an area per byte. */
+/* Returns the area of a core's buffer, from macros of fixed sizes (22 nm) or by the byte. */
 double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
   if (tech->sram_um2_per_byte > 0) return tech->sram_um2_per_byte * (double)bytes;
   /* The smallest macro of the library has 1 KiB. */
@@ -130,7 +130,7 @@ double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
   return macro_um2(local_22nm, sizeof local_22nm / sizeof *local_22nm, macro_bytes);
 }
 
-/* The 22 nm library has macros of fixed sizes, and all other nodes have an area per byte. */
+/* Returns the area of a global buffer, from macros of fixed sizes (22 nm) or by the byte. */
 double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes) {
   if (tech->glb_um2_per_byte > 0) return tech->glb_um2_per_byte * (double)bytes;
   return macro_um2(glb_22nm, sizeof glb_22nm / sizeof *glb_22nm, bytes);

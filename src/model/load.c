@@ -1,8 +1,7 @@
 /* Loading a model by its name or path, as every command accepts it: a preset, a config.json, or an
  * ONNX file.
  *
- * A path that ends with .onnx is an ONNX file, and any other path is a configuration.  The folders
- * of both importers do not know each other, so they are called here. */
+ * A path that ends with .onnx is an ONNX file, and any other path is a configuration. */
 #include <string.h>
 
 #include "core/call.h"
@@ -11,8 +10,8 @@
 #include "onnx/import.h"
 #include "workload/workload.h"
 
-/* Returns the name of preset i, or NULL after the last one: the name on Hugging Face if `word`
- * contains a slash and the preset has one. */
+/* Returns the name of preset i, or NULL after the last one, to find a name similar to `word`: the
+ * name on Hugging Face if `word` contains a slash and the preset has one. */
 static const char *preset_name(const void *word, size_t i) {
   const char *hub = strchr(word, '/') ? pz_preset_hub_name(i) : NULL;
   return hub ? hub : pz_preset_name(i);
@@ -24,9 +23,8 @@ struct load_arguments {
   struct pz_workload **out;
 };
 
-/* Loads a preset, or else the file at the path `model`. */
+/* Loads a preset, or else the file at the path `model` (a callback of pz_border). */
 static void load_model(struct pz_call *call, void *ctx) {
-  static const char onnx_suffix[] = ".onnx";
   const struct load_arguments *args = ctx;
   struct pz_workload_options options;
   pz_require(call, args->model, "model");
@@ -35,8 +33,8 @@ static void load_model(struct pz_call *call, void *ctx) {
   const char *model = args->model;
   const struct pz_preset *preset = pz_preset_find(model);
   if (preset) {
-    const char *config = preset->config;
-    *args->out = pz_workload_build(call, preset->name, config, strlen(config), &options);
+    size_t bytes = strlen(preset->config);
+    *args->out = pz_workload_build(call, preset->name, preset->config, bytes, &options);
     return;
   }
   if (!pz_file_named(model) || pz_preset_hub_like(model)) {
@@ -46,15 +44,15 @@ static void load_model(struct pz_call *call, void *ctx) {
              "config.json or an .onnx file",
              model, pz_text_meant(meant, sizeof meant, model, preset_name, model));
   }
-  size_t length = strlen(model), suffix_length = sizeof onnx_suffix - 1;
-  bool is_onnx = length > suffix_length && strcmp(model + length - suffix_length, onnx_suffix) == 0;
+  const char *extension = strrchr(model, '.');
+  bool is_onnx = extension && extension > model && strcmp(extension, ".onnx") == 0;
   if (is_onnx) {
     *args->out = pz_onnx_load(call, model, &options);
-    return;
+  } else {
+    size_t bytes;
+    const char *config = pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes);
+    *args->out = pz_workload_build(call, model, config, bytes, &options);
   }
-  size_t bytes;
-  const char *config = pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes);
-  *args->out = pz_workload_build(call, model, config, bytes, &options);
 }
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "chip/price_table.h"
+#include "chip/chip.h"
 #include "core/status.h"
 #include "core/text.h"
 #include "place/plan_question.h"

@@ -10,14 +10,14 @@
 #include "core/num.h"
 #include "workload/passes.h"
 
-/* The arena is copied before it is released, because its memory contains the struct itself. */
+/* Frees a workload.  The arena is copied first, because its memory contains the struct itself. */
 void pz_workload_free(struct pz_workload *workload) {
   if (!workload) return;
   struct pz_arena arena = ((struct pz_owned_workload *)workload)->arena;
   pz_arena_release(&arena);
 }
 
-/* Frees an owned workload when its call ends (a callback of pz_defer). */
+/* Frees a struct pz_owned_workload when its call ends (a callback of pz_defer). */
 static void free_owned(void *owned) {
   pz_workload_free(&((struct pz_owned_workload *)owned)->workload);
 }
@@ -33,22 +33,6 @@ struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *
   return owned;
 }
 
-/* ---- layers ---------------------------------------------------------------------------------- */
-
-/* Applies full recomputation to a layer: its backward begins with the forward operators, and only
- * the input of the layer is saved. */
-static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
-  struct pz_vec ops;
-  pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    for (uint32_t i = 0; i < graph->ops[d].n; i++)
-      pz_append(graph->call, &ops, pz_graph_op(graph, d, i));
-  graph->ops[PZ_BACKWARD] = ops;
-  layer->saved = pz_copy(graph->call, &graph->input, 1, sizeof graph->input);
-  layer->n_saved = 1;
-  layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(graph, graph->input));
-}
-
 /* Builds one layer and runs the passes over its graph. */
 static void build_layer(struct pz_call *workload_call, struct pz_owned_workload *owned,
                         const struct pz_layer_plan *plan, struct pz_layer *layer) {
@@ -61,7 +45,18 @@ static void build_layer(struct pz_call *workload_call, struct pz_owned_workload 
   pz_backward_derive(&graph, options);
   if (!pz_kernels_eager(options->kernels)) pz_fuse(&graph, options->kernels);
   pz_memory_layer(&graph, options, layer);
-  if (plan->repeated && options->recompute == PZ_RECOMPUTE_FULL) recompute_layer(&graph, layer);
+  if (plan->repeated && options->recompute == PZ_RECOMPUTE_FULL) {
+    /* Backward begins with the forward operators, and only the input of the layer is saved. */
+    struct pz_vec ops;
+    pz_vec_init(&ops, workload_call->arena, sizeof(struct pz_op));
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      for (uint32_t i = 0; i < graph.ops[d].n; i++)
+        pz_append(workload_call, &ops, pz_graph_op(&graph, d, i));
+    graph.ops[PZ_BACKWARD] = ops;
+    layer->saved = pz_copy(workload_call, &graph.input, 1, sizeof graph.input);
+    layer->n_saved = 1;
+    layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(&graph, graph.input));
+  }
   pz_graph_account(&graph);
   owned->adaptable |= builder.adapter.found;
 
@@ -93,7 +88,7 @@ static void build_layer(struct pz_call *workload_call, struct pz_owned_workload 
 /* Most layers of a repeated unit; known models have at most half as many. */
 enum { LONGEST_UNIT = 16 };
 
-/* Counts how often the first `unit` of n layers repeat without a gap. */
+/* Returns how often the first `unit` layers of a sequence occur one after another at its start. */
 static uint32_t count_repeats(const uint32_t *sequence, uint32_t n, uint32_t unit) {
   uint32_t count = 1;
   while ((count + 1) * unit <= n &&
@@ -102,15 +97,8 @@ static uint32_t count_repeats(const uint32_t *sequence, uint32_t n, uint32_t uni
   return count;
 }
 
-/* Appends a unit of n layers that repeats.  `call` must allocate in the arena of the vector. */
-static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32_t *layers,
-                        uint32_t n, int64_t repeats) {
-  struct pz_segment unit = {pz_copy(call, layers, n, sizeof *layers), n, repeats};
-  pz_append(call, units, &unit);
-}
-
-/* At each position, the unit whose repetitions cover the most layers is chosen, and the shortest
- * of equals. */
+/* Describes a sequence of layers by units that repeat.  Each unit is the one whose repetitions
+ * cover the most layers, and the shortest of equals. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n) {
   struct pz_vec units;
@@ -125,7 +113,8 @@ void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const
       unit = longer;
       repeats = count;
     }
-    append_unit(call, &units, rest, unit, repeats);
+    struct pz_segment segment = {pz_copy(call, rest, unit, sizeof *rest), unit, repeats};
+    pz_append(call, &units, &segment);
     position += unit * repeats;
   }
   workload->order = units.items;
@@ -154,14 +143,6 @@ static bool add_operators(struct pz_totals *totals, const struct pz_layer *layer
   return fits && add_times(&totals->ops, ops->n, layer->count);
 }
 
-/* Returns the parameters of a layer that one token uses: all but those of the routed experts that
- * the token is not sent to. */
-static int64_t active_params(const struct pz_workload *workload, const struct pz_layer *layer) {
-  int64_t routed = layer->model_expert_params;
-  if (!routed || !workload->experts) return layer->model_params;
-  return layer->model_params - routed + routed / workload->experts * workload->experts_per_token;
-}
-
 /* Sums up parameters, FLOP and bytes over all layers.  Raises an error if a sum overflows. */
 static void sum_totals(struct pz_call *workload_call, struct pz_workload *workload) {
   struct pz_totals *totals = &workload->totals;
@@ -169,12 +150,16 @@ static void sum_totals(struct pz_call *workload_call, struct pz_workload *worklo
   for (uint32_t i = 0; i < workload->n_layers && fits; i++) {
     const struct pz_layer *layer = &workload->layers[i];
     int64_t count = layer->count;
+    /* A token does not use the routed experts to which it is not sent. */
+    int64_t routed = layer->model_expert_params, active = layer->model_params;
+    if (routed && workload->experts)
+      active += routed / workload->experts * workload->experts_per_token - routed;
     fits = add_times(&totals->params, layer->params, count) &&
            add_times(&totals->model_params, layer->model_params, count) &&
            add_times(&totals->model_trained_params, layer->model_trained_params, count) &&
            add_times(&totals->split_params, layer->split_params, count) &&
            add_times(&totals->expert_params, layer->expert_params, count) &&
-           add_times(&totals->active_params, active_params(workload, layer), count) &&
+           add_times(&totals->active_params, active, count) &&
            add_times(&totals->activation_bytes, layer->activation_bytes, count) &&
            pz_add(&totals->activation_bytes, layer->shared_bytes) &&
            add_operators(totals, layer, PZ_FORWARD) && add_operators(totals, layer, PZ_BACKWARD);
@@ -185,7 +170,7 @@ static void sum_totals(struct pz_call *workload_call, struct pz_workload *worklo
   totals->peak_bytes = pz_memory_peak(workload_call, workload);
 }
 
-/* Each layer reads the layer before it, unless its plan lists others. */
+/* Builds the layers of a plan.  Each reads the layer before it, unless its plan lists others. */
 void pz_assemble(struct pz_call *workload_call, struct pz_owned_workload *owned,
                  const struct pz_layer_plan *plan, uint32_t n) {
   struct pz_workload *workload = &owned->workload;
@@ -203,7 +188,10 @@ void pz_assemble(struct pz_call *workload_call, struct pz_owned_workload *owned,
     /* By default, each layer runs `count` times, one layer after the other. */
     struct pz_vec units;
     pz_vec_init(&units, workload_call->arena, sizeof(struct pz_segment));
-    for (uint32_t i = 0; i < n; i++) append_unit(workload_call, &units, &i, 1, layers[i].count);
+    for (uint32_t i = 0; i < n; i++) {
+      struct pz_segment segment = {pz_copy(workload_call, &i, 1, sizeof i), 1, layers[i].count};
+      pz_append(workload_call, &units, &segment);
+    }
     workload->order = units.items;
     workload->n_order = units.n;
   }

@@ -22,7 +22,8 @@
 
 /* ---- context parallelism --------------------------------------------------------------------- */
 
-/* A device has two pieces of each sample, so 2 cp must divide the sequence length. */
+/* Refuses a context-parallel degree that does not fit the model.  Each device has two pieces of
+ * every sample, so 2 cp must divide the sequence length. */
 void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
                       const struct pz_workload_options *options) {
   int64_t cp = options->cp;
@@ -37,16 +38,16 @@ void pz_check_context(struct pz_call *call, const char *model, const struct pz_a
              cp, options->seq);
   if (options->cp_form != PZ_CONTEXT_ALL_TO_ALL) return;
   const struct {
-    const char *what;
-    int64_t n;
+    const char *name;
+    int64_t count;
   } heads[] = {{"attention heads", arch->heads / options->tp},
                {"key/value heads", pz_max(arch->kv_heads / options->tp, 1)}};
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-    if (heads[i].n % cp)
+    if (heads[i].count % cp)
       pz_raise(call, PZ_BAD_USE,
                "context-parallel degree %" PRId64 " in form all-to-all does not divide the %" PRId64
                " %s that a device has of %s; accepted: a divisor, or form ring",
-               cp, heads[i].n, heads[i].what, model);
+               cp, heads[i].count, heads[i].name, model);
 }
 
 /* Returns whether context parallelism divides the heads: a device computes attention of all tokens
@@ -55,12 +56,14 @@ static bool divides_heads(const struct pz_builder *builder) {
   return builder->options->cp > 1 && builder->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
 }
 
-/* With a window or chunk, a device reads only the keys just before each of its two pieces. */
+/* Returns how many keys of a sample this device's attention reads: its own and those of others.
+ * With a window or chunk, these are only the keys just before each of its two pieces of the
+ * sequence. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t seq = builder->options->seq, cp = builder->options->cp, other_keys = seq;
   if (arch->chunk && arch->chunk < seq) {
-    /* Keys of the chunk that precede a piece, for both pieces of a device, averaged over the
-     * devices. */
+    /* Piece i needs the keys of its chunk that precede it.  A device has two of the 2 cp pieces, so
+     * the mean over the cp devices is the sum over all pieces divided by cp. */
     int64_t sum = 0, piece = seq / (2 * cp);
     for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % arch->chunk;
     other_keys = pz_ceil_div(sum, cp);
@@ -70,34 +73,13 @@ int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *
   return pz_min(seq, builder->local_seq + other_keys);
 }
 
-/* Adds a collective over the context group with a result of the given shape. */
-static uint32_t context_collective(struct pz_builder *builder, int kind, const char *name,
-                                   uint32_t input, struct pz_shape shape) {
-  return pz_build_op(builder, &(struct pz_op_spec){.kind = kind,
-                                                   .name = name,
-                                                   .in = {input, PZ_NONE},
-                                                   .shape = shape,
-                                                   .peers = PZ_PEERS_CONTEXT});
-}
-
-uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
-                             struct pz_shape shape) {
-  return context_collective(builder, PZ_OP_ALL_TO_ALL, name, input, shape);
-}
-
-/* Returns the number of values that a tensor has for each token on this device. */
-static int64_t values_per_token(const struct pz_builder *builder, uint32_t tensor) {
-  return pz_graph_tensor(builder->graph, tensor)->elems / builder->tokens;
-}
-
-/* Gathers the keys or values of n_keys tokens of each sample from the context group.  Memory holds
- * the part of one other device at a time.  A width of 0 stands for that of the input. */
+/* Gathers the keys or values of n_keys tokens of each sample from the context group, as rows of
+ * `width` values.  Memory holds the part of one other device at a time. */
 static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32_t input,
                             int64_t n_keys, int64_t width) {
   int64_t mbs = builder->options->mbs, local_seq = builder->local_seq;
-  if (!width) width = values_per_token(builder, input);
-  uint32_t keys =
-      context_collective(builder, PZ_OP_ALL_GATHER, name, input, PZ_SHAPE(mbs * n_keys, width));
+  uint32_t keys = pz_build_exchange(builder, PZ_OP_ALL_GATHER, PZ_PEERS_CONTEXT, name, input,
+                                    PZ_SHAPE(mbs * n_keys, width));
   pz_graph_tensor(builder->graph, keys)->held = mbs * pz_min(local_seq, n_keys - local_seq) * width;
   return keys;
 }
@@ -106,43 +88,42 @@ static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32
 static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch, uint32_t qkv[3]) {
   static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
-  int64_t cp = builder->options->cp;
+  int64_t cp = builder->options->cp, tokens = builder->tokens;
   if (cp <= 1) return;
   int64_t n_keys = pz_context_keys(builder, arch);
-  /* Sparse attention exchanges latent vectors instead of the keys and the values. */
-  int64_t width = arch->index_topk ? pz_ceil_div(arch->kv_rank + arch->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
+    int64_t width = pz_graph_tensor(builder->graph, qkv[i])->elems / tokens;
     if (divides_heads(builder)) {
-      struct pz_shape shape =
-          PZ_SHAPE(builder->tokens * cp, values_per_token(builder, qkv[i]) / cp);
-      qkv[i] = pz_context_exchange(builder, heads[i], qkv[i], shape);
+      qkv[i] = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, heads[i], qkv[i],
+                                 PZ_SHAPE(tokens * cp, width / cp));
     } else if (i > 0 && n_keys > builder->local_seq) {
+      /* Sparse attention exchanges one latent vector instead of the key and the value, which count
+       * as one half of it each. */
+      if (arch->index_topk) width = pz_ceil_div(arch->kv_rank + arch->rotary_dims, 2);
       qkv[i] = gather_keys(builder, rings[i], qkv[i], n_keys, width);
     }
   }
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
-
-/* Sizes of attention on this device.  A sequence has `chunks` chunks of `queries` queries each,
- * which attend to `keys` keys: all keys, those of a window, or those of their chunk (the last
- * chunk counts as a whole one).  `span` queries attend to the same keys; this device has `queries`
- * of them. */
+/* Sizes of attention on this device.  A sequence has `chunks` chunks (1 without chunked attention)
+ * of `queries` queries each.  A query attends to at most `keys` keys: all of them, those of a
+ * window, or those of its chunk, where the last chunk counts as a whole one.  `span` is the number
+ * of queries of all devices that attend to the same keys. */
 struct attention_sizes {
   int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
   int64_t chunks, queries, keys, span;
 };
 
-/* Returns the greatest common divisor (Euclid). */
+/* Returns the greatest common divisor of two numbers (Euclid). */
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 /* Returns the sizes of attention on this device.  Windows and chunks reduce its keys, and context
- * parallelism reduces its queries or its heads. */
+ * parallelism reduces its queries (form ring) or its heads (form all-to-all). */
 static struct attention_sizes find_sizes(const struct pz_builder *builder,
                                          const struct pz_arch *arch) {
   const struct pz_workload_options *options = builder->options;
   bool by_heads = divides_heads(builder);
-  int64_t seq = options->seq, query_parts = options->cp > 1 && !by_heads ? options->cp : 1;
+  int64_t seq = options->seq, query_parts = by_heads ? 1 : pz_max(options->cp, 1);
   int64_t head_parts = options->tp * (by_heads ? options->cp : 1);
   struct attention_sizes sizes = {.heads = arch->heads / head_parts,
                                   .kv_heads = pz_max(arch->kv_heads / head_parts, 1),
@@ -155,9 +136,10 @@ static struct attention_sizes find_sizes(const struct pz_builder *builder,
                                   .keys = seq,
                                   .span = seq};
   /* Eager code computes all scores and masks those outside of a window or chunk. */
-  bool writes_all_scores = pz_is_eager(builder) && options->attention == PZ_ATTENTION_STANDARD;
+  bool writes_all_scores = builder->eager && options->attention == PZ_ATTENTION_STANDARD;
   if (writes_all_scores) return sizes;
   if (arch->chunk && arch->chunk < seq) {
+    /* The devices divide whole chunks as far as possible, and then the queries of each chunk. */
     int64_t chunks = pz_ceil_div(seq, arch->chunk);
     int64_t whole_chunk_parts = common_divisor(chunks, query_parts);
     sizes.chunks = chunks / whole_chunk_parts;
@@ -174,11 +156,12 @@ static struct attention_sizes find_sizes(const struct pz_builder *builder,
 
 /* ---- projections ----------------------------------------------------------------------------- */
 
-/* Names of the operators of self-attention and of cross-attention. */
+/* Names of the operators that project to attention and from it. */
 struct attention_names {
   const char *enter, *query, *key, *value, *out;
 };
 
+/* The names of self-attention and of cross-attention. */
 static const struct attention_names SELF = {"qkv", "query", "key", "value", "attention_out"},
                                     CROSS = {"cross_query", "cross_query", "cross_key",
                                              "cross_value", "cross_out"};
@@ -203,26 +186,23 @@ static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *
   uint32_t query = project_heads(builder, arch, name, input, heads), parts[2];
   *gate = PZ_NONE;
   if (!arch->out_gate) return query;
-  struct pz_split split = {.name = "split_gate",
-                           .whole = query,
-                           .parts = 2,
-                           .widths = {width, width},
-                           .names = {"query", "gate"}};
+  struct pz_split split = {
+      .name = "split_gate", .whole = query, .widths = {width, width}, .names = {"query", "gate"}};
   pz_build_split(builder, &split, parts);
   *gate = parts[1];
   return parts[0];
 }
 
-/* Devices cannot share heads with norms over all heads or with latent attention, which need whole
- * key/value heads. */
+/* Returns whether devices share key/value heads.  Norms over all heads and latent attention do not
+ * allow it, because they need whole heads. */
 bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
   return arch->kv_heads && !arch->kv_rank && arch->qk_norm != PZ_QK_NORM_WIDTH &&
          tp > arch->kv_heads && tp % arch->kv_heads == 0 &&
          arch->kv_heads * arch->head_dim % tp == 0;
 }
 
-/* Redistributes the projections if there are fewer key/value heads than devices, so that a device
- * has computed only part of a head (Megatron Core, get_query_key_value_tensors in
+/* Redistributes the projections if there are fewer key/value heads than devices, where each device
+ * has projected only a part of a head (Megatron Core, get_query_key_value_tensors in
  * transformer/attention.py).
  *
  * * All results are gathered, their columns are reordered (_gather_along_last_dim in
@@ -240,22 +220,23 @@ static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                               .shape = PZ_SHAPE(builder->tokens, all)};
   uint32_t whole = pz_build_op(builder, &gather);
   pz_graph_tensor(builder->graph, whole)->split = false;
-  struct pz_split split = {.name = "kv_group.split",
-                           .whole = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
-                           .parts = arch->out_gate ? 4 : 3,
-                           .widths = {query, key, key, query},
-                           .names = {"query_part", "key_part", "value_part", "gate_part"}};
+  struct pz_split split = {
+      .name = "kv_group.split",
+      .whole = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
+      .widths = {query, key, key, query},
+      .names = {"query_part", "key_part", "value_part", arch->out_gate ? "gate_part" : NULL}};
   qkv[3] = PZ_NONE;
   pz_build_split(builder, &split, qkv);
-  for (int i = 0; i < split.parts; i++)
+  for (int i = 0; i < 4 && split.names[i]; i++)
     qkv[i] = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_COPY,
                                                        .name = names[i],
                                                        .in = {qkv[i], PZ_NONE},
                                                        .divides = true});
 }
 
-/* Projects query, key, value, and the output gate (PZ_NONE if there is none).  Keys and values are
- * projected from `source`, which differs from the input only in cross-attention. */
+/* Projects query, key, value, and the output gate, whose entry of qkv is PZ_NONE if the model has
+ * none.  Keys and values are projected from `source`, which differs from the input only in
+ * cross-attention. */
 static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
                         const struct attention_names *names, uint32_t input, uint32_t source,
                         uint32_t qkv[4]) {
@@ -285,7 +266,6 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   int64_t query = arch->heads / tp * arch->head_dim, key = arch->kv_heads / tp * arch->head_dim;
   struct pz_split split = {.name = "split_heads",
                            .whole = project_heads(builder, arch, "qkv", input, all_heads),
-                           .parts = 3,
                            .widths = {query, key, key},
                            .names = {"query", "key", "value"}};
   pz_build_split(builder, &split, qkv);
@@ -306,23 +286,13 @@ static uint32_t latent_linear(struct pz_builder *builder, const char *name, uint
                                                       .outside_regions = true});
 }
 
-/* Adds a linear layer inside of the tensor-parallel region, whose outputs are divided by heads. */
+/* Adds a linear layer inside of the tensor-parallel region, which the group divides by heads. */
 static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, uint32_t input,
                                 int64_t in, int64_t out) {
   return pz_build_linear(
       builder,
       &(struct pz_linear){
           .name = name, .input = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
-}
-
-/* Returns the latent vector of the queries, or PZ_NONE if they are projected from the layer's
- * input. */
-static uint32_t build_query_latent(struct pz_builder *builder, const struct pz_arch *arch,
-                                   uint32_t input) {
-  if (!arch->q_rank) return PZ_NONE;
-  uint32_t latent =
-      latent_linear(builder, "query_down", input, arch->hidden, arch->q_rank, arch->qkv_bias);
-  return pz_kernel_rmsnorm(builder, "query_down_norm", latent, arch->q_rank);
 }
 
 /* Adds query, key and value of latent attention.  All heads share the rotated part of the key. */
@@ -345,16 +315,14 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
                                   arch->kv_rank + rotary_dims, arch->qkv_bias);
   struct pz_split latent_split = {.name = "kv_split",
                                   .whole = pz_build_enter(builder, "kv_latent", latent),
-                                  .parts = 2,
                                   .widths = {arch->kv_rank, rotary_dims},
                                   .names = {"kv_latent", "key_common"}};
   pz_build_split(builder, &latent_split, down);
-  down[0] = pz_kernel_rmsnorm_inside(builder, "kv_down_norm", down[0], arch->kv_rank);
+  down[0] = pz_kernel_rmsnorm(builder, "kv_down_norm", down[0], arch->kv_rank, PZ_NORM_INSIDE);
   struct pz_split head_split = {.name = "kv_heads",
                                 .whole =
                                     linear_by_heads(builder, "kv_up", down[0], arch->kv_rank,
                                                     arch->heads * (plain_dims + arch->value_dim)),
-                                .parts = 2,
                                 .widths = {heads * plain_dims, heads * arch->value_dim},
                                 .names = {"key_own", "value"}};
   pz_build_split(builder, &head_split, up);
@@ -373,15 +341,13 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
 
 /* ---- sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) ------------------------- */
 
-/* Returns the positions of the keys that the indexer chooses for each token, or PZ_NONE without an
- * indexer.
+/* Returns the positions of the keys that the indexer chooses for each token.
  *
  * * Every device of the tensor-parallel group computes all projections of the indexer, which are
  * small.  The scores of its heads are weighted by the token and added up.  The scores of all keys
  * before a token, half of the sequence on average, pass through memory in parts. */
 static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                             uint32_t query_latent) {
-  if (!arch->index_heads) return PZ_NONE;
   const struct pz_workload_options *options = builder->options;
   int64_t width = arch->index_heads * arch->index_dim, rotary_dims = arch->rotary_dims;
   uint32_t query = latent_linear(builder, "index_query", query_latent, arch->q_rank, width, false);
@@ -396,7 +362,8 @@ static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *ar
   key = pz_kernel_layernorm(builder, "index_key_norm", key, arch->index_dim, true);
   key = pz_build_enter(builder, "index_key", key);
   key = pz_kernel_rotary(builder, "index_key_rotary", key, rotary_dims, arch->index_dim);
-  if (options->cp > 1) key = gather_keys(builder, "ring.index_key", key, options->seq, 0);
+  if (options->cp > 1)
+    key = gather_keys(builder, "ring.index_key", key, options->seq, arch->index_dim);
 
   static const int64_t MOST_HELD_SCORES = INT64_C(1) << 26; /* elements in memory at a time */
   int64_t keys_before = pz_ceil_div(options->seq, 2);
@@ -417,34 +384,11 @@ static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *ar
 
 /* ---- scores and context ---------------------------------------------------------------------- */
 
-/* Applies the norms and the rotary positions of query and key. */
-static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *arch,
-                             uint32_t query_key[2]) {
-  static const char *const norm_names[] = {"query_norm", "key_norm"}, *const rotary_names[] = {
-                                                                          "query_rotary",
-                                                                          "key_rotary"};
-  const int64_t heads[] = {arch->heads, arch->kv_heads}, head_dim = arch->head_dim;
-  for (int i = 0; i < 2; i++) {
-    uint32_t projected = query_key[i];
-    const char *norm = norm_names[i];
-    if (arch->qk_norm == PZ_QK_NORM_HEAD)
-      projected = pz_kernel_rmsnorm_inside(builder, norm, projected, head_dim);
-    if (arch->qk_norm == PZ_QK_NORM_WIDTH)
-      projected = pz_kernel_rmsnorm_divided(builder, norm, projected, heads[i] * head_dim);
-    if (arch->rotary_dims)
-      projected =
-          pz_kernel_rotary(builder, rotary_names[i], projected, arch->rotary_dims, head_dim);
-    if (arch->rotary_dims && arch->qk_norm == PZ_QK_NORM_PLAIN)
-      projected = pz_kernel_rmsnorm_plain(builder, norm, projected, head_dim);
-    query_key[i] = projected;
-  }
-}
-
 /* Scales and masks the attention scores: one operator in fused kernels, several in eager code. */
 static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch *arch,
                                const struct attention_sizes *sizes, uint32_t scores) {
   const struct pz_workload_options *options = builder->options;
-  if (!pz_is_eager(builder)) {
+  if (!builder->eager) {
     if (arch->caps_scores) scores = pz_kernel_cap(builder, "score_cap", scores);
     uint32_t mask =
         pz_build_data(builder, "mask", PZ_B16,
@@ -463,8 +407,8 @@ static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch 
   return pz_build_binary(builder, PZ_OP_ADD, "add_mask", scores, mask);
 }
 
-/* Returns the attention sinks, one logit of each head that enters the softmax and has no value, or
- * PZ_NONE if the model has none. */
+/* Returns the attention sinks, a learned logit of each head that enters the softmax without a
+ * value, or PZ_NONE if the model has none. */
 static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *arch) {
   if (!arch->attention_sinks) return PZ_NONE;
   struct pz_shape shape = PZ_SHAPE(arch->heads / builder->options->tp);
@@ -476,7 +420,7 @@ static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *ar
 static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch *arch,
                                 const struct attention_sizes *sizes, uint32_t qkv[3],
                                 uint32_t index) {
-  if (pz_is_eager(builder)) {
+  if (builder->eager) {
     /* Eager code repeats key and value for each query head, and arranges heads before tokens,
      * which is a view of one sample but copies several. */
     static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
@@ -513,8 +457,7 @@ static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch
       .dims = {batch, sizes->queries, sizes->value_dim, sizes->keys},
       .shape = PZ_SHAPE(sizes->batch * sizes->heads, sizes->seq, sizes->value_dim)};
   uint32_t context = pz_build_contraction(builder, &context_product);
-  return pz_is_eager(builder) ? pz_build_unary(builder, PZ_OP_COPY, "merge_heads", context)
-                              : context;
+  return builder->eager ? pz_build_unary(builder, PZ_OP_COPY, "merge_heads", context) : context;
 }
 
 /* Adds flash attention as one operator.  Sparse attention that reads fewer keys than there are
@@ -540,7 +483,8 @@ static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *a
 }
 
 /* Adds everything after the projections: exchange over the context group, attention, output gate,
- * and output projection. qkv has query, key, value, and the gate or PZ_NONE. */
+ * and output projection.  qkv has query, key, value, and the gate or PZ_NONE.  `index` is the
+ * tensor of keys that sparse attention chose, or PZ_NONE. */
 static uint32_t build_attention(struct pz_builder *builder, const struct pz_arch *arch,
                                 const struct attention_names *names, uint32_t qkv[4],
                                 uint32_t index) {
@@ -549,9 +493,11 @@ static uint32_t build_attention(struct pz_builder *builder, const struct pz_arch
   uint32_t context = builder->options->attention == PZ_ATTENTION_FLASH
                          ? attend_flash(builder, arch, &sizes, qkv, index)
                          : attend_standard(builder, arch, &sizes, qkv, index);
-  if (divides_heads(builder))
-    context = pz_context_exchange(builder, "to_tokens.context", context,
-                                  PZ_SHAPE(builder->tokens, values_per_token(builder, context)));
+  if (divides_heads(builder)) {
+    int64_t width = pz_graph_tensor(builder->graph, context)->elems / builder->tokens;
+    context = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, "to_tokens.context",
+                                context, PZ_SHAPE(builder->tokens, width));
+  }
   if (qkv[3] != PZ_NONE) {
     uint32_t gate = pz_build_unary(builder, PZ_OP_SIGMOID, "attention_gate.sigmoid", qkv[3]);
     context = pz_build_binary(builder, PZ_OP_MUL, "attention_gate", context, gate);
@@ -566,26 +512,42 @@ static uint32_t build_attention(struct pz_builder *builder, const struct pz_arch
                         arch->out_bias ? arch->hidden : 0);
 }
 
-/* project_latent() includes norms and rotary positions; ordinary attention adds them here. */
-uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
+/* Adds self-attention, or cross-attention if `source` is another tensor than the input.
+ * project_latent() includes norms and rotary positions; ordinary attention adds them here. */
+uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
+                           uint32_t source) {
+  const struct attention_names *names = input == source ? &SELF : &CROSS;
   uint32_t qkv[4], index = PZ_NONE;
-  if (arch->kv_rank) {
-    uint32_t query_latent = build_query_latent(builder, arch, input);
-    index = choose_keys(builder, arch, input, query_latent);
-    project_latent(builder, arch, input, query_latent, qkv);
-    qkv[3] = PZ_NONE;
-  } else {
-    project_qkv(builder, arch, &SELF, input, input, qkv);
-    if (pz_is_eager(builder) && arch->scale_query)
+  if (!arch->kv_rank) {
+    project_qkv(builder, arch, names, input, source, qkv);
+    if (builder->eager && arch->scale_query)
       qkv[0] = pz_build_unary(builder, PZ_OP_SCALE, "scale_query", qkv[0]);
-    rotate_query_key(builder, arch, qkv);
+    static const char *const norm_names[] = {"query_norm", "key_norm"};
+    static const char *const rotary_names[] = {"query_rotary", "key_rotary"};
+    const int64_t widths[] = {arch->heads * arch->head_dim, arch->kv_heads * arch->head_dim};
+    for (int i = 0; i < 2; i++) {
+      const char *norm = norm_names[i];
+      if (arch->qk_norm == PZ_QK_NORM_HEAD)
+        qkv[i] = pz_kernel_rmsnorm(builder, norm, qkv[i], arch->head_dim, PZ_NORM_INSIDE);
+      if (arch->qk_norm == PZ_QK_NORM_WIDTH)
+        qkv[i] = pz_kernel_rmsnorm_divided(builder, norm, qkv[i], widths[i], widths[i]);
+      if (!arch->rotary_dims) continue;
+      qkv[i] =
+          pz_kernel_rotary(builder, rotary_names[i], qkv[i], arch->rotary_dims, arch->head_dim);
+      if (arch->qk_norm == PZ_QK_NORM_PLAIN)
+        qkv[i] = pz_kernel_rmsnorm(builder, norm, qkv[i], arch->head_dim, PZ_NORM_PLAIN);
+    }
+    return build_attention(builder, arch, names, qkv, index);
   }
-  return build_attention(builder, arch, &SELF, qkv, index);
-}
-
-uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
-                                 uint32_t input, uint32_t source) {
-  uint32_t qkv[4];
-  project_qkv(builder, arch, &CROSS, input, source, qkv);
-  return build_attention(builder, arch, &CROSS, qkv, PZ_NONE);
+  uint32_t query_latent = PZ_NONE;
+  if (arch->q_rank) {
+    query_latent =
+        latent_linear(builder, "query_down", input, arch->hidden, arch->q_rank, arch->qkv_bias);
+    query_latent =
+        pz_kernel_rmsnorm(builder, "query_down_norm", query_latent, arch->q_rank, PZ_NORM_OUTSIDE);
+  }
+  if (arch->index_heads) index = choose_keys(builder, arch, input, query_latent);
+  project_latent(builder, arch, input, query_latent, qkv);
+  qkv[3] = PZ_NONE;
+  return build_attention(builder, arch, names, qkv, index);
 }

@@ -29,10 +29,6 @@ static struct pz_tensor *tensor_at(const struct backward *backward, uint32_t ind
   return pz_graph_tensor(backward->graph, index);
 }
 
-_Noreturn static void raise_limit(const struct backward *backward) {
-  pz_raise_size_limit(backward->graph->call, backward->graph->model);
-}
-
 /* Adds a tensor named "NAME.suffix" with the shape of a forward tensor. */
 static uint32_t add_tensor_like(struct backward *backward, uint32_t forward, const char *suffix) {
   const struct pz_tensor original = *tensor_at(backward, forward);
@@ -82,14 +78,8 @@ static void append_op(struct backward *backward, struct pz_op op, const struct p
   pz_graph_add_op(backward->graph, PZ_BACKWARD, &op);
 }
 
-/* Returns the sizes of a vector operator that processes all rows of a tensor. */
-static struct pz_dims row_dims(const struct pz_tensor *tensor) {
-  int64_t width = tensor->shape[tensor->n_dims - 1];
-  return (struct pz_dims){1, tensor->elems / width, width, 1};
-}
-
-/* Adds `gradient` to the gradient of a forward tensor.  If it is not the first one, an operator
- * named after `op`, whose derivative computed it, adds both. */
+/* Adds `gradient` to the gradient of a forward tensor.  If the tensor has a gradient already, an
+ * operator adds both; it is named after `op`, whose derivative computed the new one. */
 static void add_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
                          uint32_t gradient) {
   if (backward->grad[forward] == PZ_NONE) {
@@ -102,13 +92,14 @@ static void add_gradient(struct backward *backward, const struct pz_op *op, uint
   const struct pz_tensor *result = tensor_at(backward, sum);
   add.replicated = backward->options->tp > 1 && !result->split;
   add.flop = result->elems;
-  add.dims = row_dims(result);
+  int64_t width = result->shape[result->n_dims - 1];
+  add.dims = (struct pz_dims){1, result->elems / width, width, 1};
   append_op(backward, add, op, "grad_sum");
   backward->grad[forward] = sum;
 }
 
-/* Sums a gradient over its rows for an input that was broadcast, such as a bias, and records the
- * sum. */
+/* Adds the sum of a gradient over its rows to the gradient of forward tensor `forward`, an input
+ * that was broadcast, such as a bias. */
 static void reduce_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
                             uint32_t gradient, const char *suffix) {
   uint32_t sum = add_tensor_like(backward, forward, "grad");
@@ -116,15 +107,15 @@ static void reduce_gradient(struct backward *backward, const struct pz_op *op, u
   int64_t width = tensor_at(backward, forward)->elems;
   int64_t rows = tensor_at(backward, gradient)->elems / width;
   reduce.flop = tensor_at(backward, gradient)->elems;
-  /* Biases of experts can have more elements than the gradient. */
+  /* Biases of experts can have more elements than the gradient: fewer rows than experts. */
   reduce.dims = (struct pz_dims){1, rows ? rows : 1, width, 1};
   append_op(backward, reduce, op, suffix);
   add_gradient(backward, op, forward, sum);
 }
 
-/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the
- * tensor itself, or a copy that backward computes again because forward does not save it.  These
- * are gathered rows, and the convolution that only Mamba-2's scan reads. */
+/* Returns the tensor that backward reads in place of forward tensor `input` of the operator
+ * `reader`: the tensor itself, or a copy that backward computes again because forward does not save
+ * it.  Not saved are gathered rows, and a convolution that only Mamba-2's scan reads. */
 static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *reader,
                                 uint32_t input) {
   const struct pz_graph *graph = backward->graph;
@@ -155,8 +146,7 @@ static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *r
 
 /* ---- rules of the gradient ------------------------------------------------------------------- */
 
-/* Rule PZ_GRAD_PASS: each input gets the gradient of the result, summed up if the input was
- * broadcast. */
+/* Rule PZ_GRAD_PASS: inputs get the gradient of the result, summed up if they were broadcast. */
 static void pass_gradient(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   for (uint32_t i = 0; i < op->n_in; i++) {
     uint32_t input = op->in[i];
@@ -170,18 +160,9 @@ static void pass_gradient(struct backward *backward, const struct pz_op *op, uin
   }
 }
 
-/* Returns whether the derivative of an operator reads input i.  A factor is read only for the
- * gradient of the other factor, and the bias of a layer norm is never read. */
-static bool reads_input(const struct backward *backward, const struct pz_op *op, uint32_t i) {
-  unsigned saves = pz_op_info(op->kind)->saves;
-  if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
-  if (op->kind == PZ_OP_LAYERNORM && i == 2) return false;
-  if (op->kind != PZ_OP_MUL) return true;
-  return backward->needs_grad[op->in[1 - i]];
-}
-
 /* Sets the FLOP of the derivative of flash attention, which computes the scores and the softmax
- * again.  Three of its five products have the query width and two the value width; dims.k becomes
+ * again.  Its five products are those of the scores, the gradients of query, key, value, and the
+ * gradient of the softmax; three have the width of a query and two that of a value.  dims.k becomes
  * the mean width. */
 static void set_flash_flop(struct backward *backward, const struct pz_op *op,
                            struct pz_op *derivative) {
@@ -197,17 +178,18 @@ static void set_flash_flop(struct backward *backward, const struct pz_op *op,
   derivative->flop = derivative->matmul_flop;
   int64_t recomputed_flop =
       softmax_flop + softmax_flop / softmax[PZ_FORWARD] * softmax[PZ_BACKWARD];
-  if (!fits || !pz_add(&derivative->flop, recomputed_flop)) raise_limit(backward);
+  if (!fits || !pz_add(&derivative->flop, recomputed_flop))
+    pz_raise_size_limit(backward->graph->call, backward->graph->model);
 }
 
 /* Sets the FLOP of the derivative of a scan.
  *
  * * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the
- * products C B, the chunk states and the convolution again.  The two forward products with a
- * head's state become five: one repeated, and four for the gradients of state, x, B and C. Each
- * forward product with the scores of a chunk becomes three.  The delta rule
- * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and
- * new values again. */
+ * products C B, the chunk states and the convolution again.  The two forward products with a head's
+ * state become five: one repeated, and four for the gradients of state, x, B and C.  Each forward
+ * product with the scores of a chunk becomes three.  Hence 3 times the forward FLOP, less one
+ * product of 2 n k for each token.  The delta rule (fla-org/flash-linear-attention,
+ * ops/gated_delta_rule/chunk.py) computes states, new keys and new values again. */
 static void set_scan_flop(struct backward *backward, const struct pz_op *op,
                           struct pz_op *derivative) {
   int64_t n = op->dims.n, k = op->dims.k, span = op->span, tokens = op->dims.batch * op->dims.m;
@@ -221,7 +203,7 @@ static void set_scan_flop(struct backward *backward, const struct pz_op *op,
     fits = pz_mul(&derivative->matmul_flop,
                   16 * n * k + (span + 1) * (9 * k + 5 * n) + 2 * span * span);
   }
-  if (!fits) raise_limit(backward);
+  if (!fits) pz_raise_size_limit(backward->graph->call, backward->graph->model);
   derivative->flop = derivative->matmul_flop;
 }
 
@@ -231,7 +213,12 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
   uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], n_in = 1;
   in[0] = gradient;
   for (uint32_t i = 0; i < op->n_in; i++) {
-    if (!reads_input(backward, op, i)) continue;
+    /* A factor is read only for the gradient of the other factor, and the bias of a layer norm is
+     * never read. */
+    bool is_saved = info->saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST);
+    if (op->kind == PZ_OP_LAYERNORM && i == 2) is_saved = false;
+    if (op->kind == PZ_OP_MUL && !backward->needs_grad[op->in[1 - i]]) is_saved = false;
+    if (!is_saved) continue;
     bool may_rebuild = op->op_class == PZ_CLASS_FUSED;
     in[n_in] = may_rebuild ? find_or_rebuild(backward, op, op->in[i]) : op->in[i];
     n_in++;
@@ -260,7 +247,7 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
     derivative.flop = op->dims.m;
     bool fits =
         pz_mul(&derivative.flop, op->dims.n) && pz_mul(&derivative.flop, info->flop[PZ_BACKWARD]);
-    if (!fits) raise_limit(backward);
+    if (!fits) pz_raise_size_limit(backward->graph->call, backward->graph->model);
   }
   /* PyTorch's derivative of softmax first stores gradient * result. */
   if (op->kind == PZ_OP_SOFTMAX && pz_kernels_eager(backward->options->kernels))
@@ -269,8 +256,8 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
   for (uint32_t i = 0; i < n_out; i++) add_gradient(backward, op, inputs[i], out[i]);
 }
 
-/* Adds the product of in[0] and in[1], which is the gradient of `factor`, a factor of the product
- * `op`. */
+/* Adds the product of in[0] and in[1], with the sizes `dims`, which is the gradient of `factor`,
+ * one of the two factors of the forward product `op`. */
 static void derive_factor(struct backward *backward, const struct pz_op *op, uint32_t factor,
                           const uint32_t in[2], struct pz_dims dims, const char *suffix) {
   uint32_t out = add_tensor_like(backward, factor, "grad");
@@ -285,7 +272,7 @@ static void derive_factor(struct backward *backward, const struct pz_op *op, uin
   add_gradient(backward, op, factor, out);
 }
 
-/* Rule PZ_GRAD_PRODUCT: if the gradient of y = a b is g, that of a is g b^T and that of b is a^T
+/* Rule PZ_GRAD_PRODUCT: if the gradient of y = a b is g, that of a is g b^T, and that of b is a^T
  * g. */
 static void derive_product(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   uint32_t left = op->in[0], right = op->in[1];
@@ -324,7 +311,9 @@ static void derive_split(struct backward *backward, const struct pz_op *op) {
   }
   struct pz_op join = derive_op(op, PZ_OP_CONCAT, (struct operands){in, n_in, &whole, 1});
   join.op_class = copies ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
-  join.dims = row_dims(tensor_at(backward, whole));
+  const struct pz_tensor *joined = tensor_at(backward, whole);
+  int64_t width = joined->shape[joined->n_dims - 1];
+  join.dims = (struct pz_dims){1, joined->elems / width, width, 1};
   append_op(backward, join, op, "join_grad");
   add_gradient(backward, op, op->in[0], whole);
 }
@@ -342,27 +331,19 @@ static void derive_join(struct backward *backward, const struct pz_op *op, uint3
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], parts[i]);
 }
 
-/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT if each device
- * reads its slice of the gradient. */
-static int dual_collective(int kind) {
-  switch (kind) {
-  case PZ_OP_TP_ENTER: return PZ_OP_ALL_REDUCE;
-  case PZ_OP_ALL_GATHER: return PZ_OP_REDUCE_SCATTER;
-  case PZ_OP_REDUCE_SCATTER: return PZ_OP_ALL_GATHER;
-  case PZ_OP_ALL_TO_ALL: return PZ_OP_ALL_TO_ALL;
-  default: return PZ_OP_SPLIT;
-  }
-}
-
-/* Rule PZ_GRAD_COLLECTIVE. The gradient of an all-reduce needs no exchange, because every device
- * has all of it. */
+/* Rule PZ_GRAD_COLLECTIVE: a dual collective computes the gradient.  That of an all-reduce needs
+ * none, because every device has all of it. */
 static void derive_collective(struct backward *backward, const struct pz_op *op,
                               uint32_t gradient) {
   if (op->kind == PZ_OP_ALL_REDUCE) {
     add_gradient(backward, op, op->in[0], gradient);
     return;
   }
-  int dual = dual_collective(op->kind);
+  int dual = PZ_OP_SPLIT; /* each device reads its slice of the gradient */
+  if (op->kind == PZ_OP_TP_ENTER) dual = PZ_OP_ALL_REDUCE;
+  if (op->kind == PZ_OP_ALL_GATHER) dual = PZ_OP_REDUCE_SCATTER;
+  if (op->kind == PZ_OP_REDUCE_SCATTER) dual = PZ_OP_ALL_GATHER;
+  if (op->kind == PZ_OP_ALL_TO_ALL) dual = PZ_OP_ALL_TO_ALL;
   uint32_t out[PZ_OP_MOST_INPUTS];
   for (uint32_t i = 0; i < op->n_in; i++) {
     out[i] = add_tensor_like(backward, op->in[i], "grad");
@@ -374,8 +355,6 @@ static void derive_collective(struct backward *backward, const struct pz_op *op,
   append_op(backward, derivative, op, pz_op_info(dual)->name);
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], out[i]);
 }
-
-/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* Adds the derivative of one operator, unless no input needs a gradient. */
 static void differentiate(struct backward *backward, const struct pz_op *op) {
@@ -396,37 +375,30 @@ static void differentiate(struct backward *backward, const struct pz_op *op) {
   }
 }
 
-/* Marks the tensors that need a gradient: trained parameters, tensors that enter the layer, and
- * all results that are computed from them. */
-static void mark_gradients(struct backward *backward) {
-  const struct pz_graph *graph = backward->graph;
-  for (uint32_t t = 0; t < graph->tensors.n; t++) {
-    const struct pz_tensor *tensor = tensor_at(backward, t);
-    bool is_trained = tensor->role == PZ_ROLE_PARAM && !tensor->frozen;
-    backward->needs_grad[t] = is_trained || t == graph->input;
-  }
-  for (uint32_t i = 0; i < graph->n_also_in; i++) backward->needs_grad[graph->also_in[i]] = true;
-  for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
-    const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
-    bool is_needed = false;
-    for (uint32_t k = 0; k < op->n_in; k++)
-      is_needed = is_needed || backward->needs_grad[op->in[k]];
-    for (uint32_t k = 0; k < op->n_out; k++)
-      backward->needs_grad[op->out[k]] = is_needed && (k == 0 || op->kind == PZ_OP_SPLIT);
-  }
-}
-
+/* Derives the backward operators of a layer, from the last forward operator to the first. */
 void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options) {
   uint32_t n_tensors = graph->tensors.n;
   struct backward backward = {.graph = graph, .options = options};
   backward.needs_grad = pz_alloc(graph->call, n_tensors, sizeof *backward.needs_grad);
   backward.grad = pz_alloc(graph->call, n_tensors, sizeof *backward.grad);
   backward.rebuilt = pz_alloc(graph->call, n_tensors, sizeof *backward.rebuilt);
+  /* Trained parameters, tensors that enter the layer, and all results computed from such tensors
+   * need a gradient. */
   for (uint32_t t = 0; t < n_tensors; t++) {
+    const struct pz_tensor *tensor = tensor_at(&backward, t);
+    bool is_trained = tensor->role == PZ_ROLE_PARAM && !tensor->frozen;
+    backward.needs_grad[t] = is_trained || t == graph->input;
     backward.grad[t] = PZ_NONE;
     backward.rebuilt[t] = PZ_NONE;
   }
-  mark_gradients(&backward);
+  for (uint32_t i = 0; i < graph->n_also_in; i++) backward.needs_grad[graph->also_in[i]] = true;
+  for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
+    bool is_needed = false;
+    for (uint32_t k = 0; k < op->n_in; k++) is_needed = is_needed || backward.needs_grad[op->in[k]];
+    for (uint32_t k = 0; k < op->n_out; k++)
+      backward.needs_grad[op->out[k]] = is_needed && (k == 0 || op->kind == PZ_OP_SPLIT);
+  }
   graph->output_grad = add_tensor_like(&backward, graph->output, "grad");
   backward.grad[graph->output] = graph->output_grad;
   for (uint32_t i = 0; i < graph->n_also_out; i++)

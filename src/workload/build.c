@@ -11,51 +11,44 @@
 
 #include "core/num.h"
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
-
+/* Raises the error that a size of the layer overflows or exceeds the limits. */
 _Noreturn static void raise_limit(const struct pz_builder *builder) {
   pz_raise_size_limit(builder->graph->call, builder->graph->model);
 }
 
+/* Prepares a builder that adds operators to an empty graph. */
 void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
                      const struct pz_workload_options *options) {
   int64_t local_seq = options->cp > 1 ? options->seq / options->cp : options->seq;
   *builder =
       (struct pz_builder){.graph = graph,
                           .options = options,
+                          .eager = pz_kernels_eager(options->kernels),
+                          .composite = options->kernels == PZ_KERNELS_EAGER,
                           .local_seq = local_seq,
                           .tokens = options->mbs,
                           .adapter = {.input = PZ_NONE, .projected = PZ_NONE, .pending = PZ_NONE}};
   if (!pz_mul(&builder->tokens, local_seq)) raise_limit(builder);
+  builder->rows_outside = builder->tokens / (options->sequence_parallel ? options->tp : 1);
 }
 
-bool pz_is_eager(const struct pz_builder *builder) {
-  return pz_kernels_eager(builder->options->kernels);
-}
-
-bool pz_is_composite(const struct pz_builder *builder) {
-  return builder->options->kernels == PZ_KERNELS_EAGER;
-}
-
-/* With sequence parallelism, each device has its share of the tokens. */
-int64_t pz_rows_outside(const struct pz_builder *builder) {
-  const struct pz_workload_options *options = builder->options;
-  return options->sequence_parallel ? builder->tokens / options->tp : builder->tokens;
-}
-
+/* Returns this device's share of n items; the first n % tp devices have one more. */
 int64_t pz_share(const struct pz_builder *builder, int64_t n) {
   const struct pz_workload_options *options = builder->options;
   return n / options->tp + (options->slice < n % options->tp);
 }
 
+/* Returns whether the experts have a device grid of their own. */
 bool pz_has_expert_grid(const struct pz_workload_options *options) {
   return options->ep > 1 || (options->etp > 0 && options->etp != options->tp);
 }
 
+/* Returns how many of n experts this device holds. */
 int64_t pz_local_experts(const struct pz_builder *builder, int64_t n) {
   return pz_has_expert_grid(builder->options) ? n / builder->options->ep : n;
 }
 
+/* Returns the number of devices that a collective joins. */
 int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers peers) {
   switch (peers) {
   case PZ_PEERS_EXPERT: return options->ep;
@@ -73,18 +66,14 @@ static struct pz_tensor *tensor_at(const struct pz_builder *builder, uint32_t in
   return pz_graph_tensor(builder->graph, index);
 }
 
-/* Returns the size of the last dimension of a tensor. */
-static int64_t row_width(const struct pz_builder *builder, uint32_t index) {
+/* Returns the shape of a tensor as a matrix, in which all dimensions but the last one are rows. */
+static struct pz_shape matrix_shape(const struct pz_builder *builder, uint32_t index) {
   const struct pz_tensor *tensor = tensor_at(builder, index);
-  return tensor->n_dims ? tensor->shape[tensor->n_dims - 1] : 1;
+  int64_t width = tensor->n_dims ? tensor->shape[tensor->n_dims - 1] : 1;
+  return PZ_SHAPE(tensor->elems / width, width);
 }
 
-static int64_t count_rows(const struct pz_builder *builder, uint32_t index) {
-  return tensor_at(builder, index)->elems / row_width(builder, index);
-}
-
-/* Adds a 16-bit activation.  `split` is whether the other devices of the group hold other parts of
- * it. */
+/* Adds a 16-bit activation.  `split` is whether each device of the group has another part of it. */
 static uint32_t add_activation(struct pz_builder *builder, const char *name, struct pz_shape shape,
                                bool split) {
   uint32_t index = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16, shape);
@@ -93,37 +82,40 @@ static uint32_t add_activation(struct pz_builder *builder, const char *name, str
 }
 
 uint32_t pz_build_input(struct pz_builder *builder, int64_t width) {
-  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
+  struct pz_shape shape = PZ_SHAPE(builder->rows_outside, width);
   builder->graph->input =
       add_activation(builder, "input", shape, builder->options->sequence_parallel);
   return builder->graph->input;
 }
 
-/* Returns a copy of a list with one more index, and increments *n. */
-static const uint32_t *extend_list(struct pz_builder *builder, const uint32_t *list, uint32_t *n,
-                                   uint32_t index) {
-  uint32_t *copy = pz_alloc(builder->graph->call, *n + 1, sizeof *copy);
-  if (*n) memcpy(copy, list, *n * sizeof *copy);
-  copy[*n] = index;
-  ++*n;
+/* Returns a copy of a list of tensors with one more tensor, and increments its length. */
+static const uint32_t *extend_list(struct pz_builder *builder, const uint32_t *tensors,
+                                   uint32_t *length, uint32_t added) {
+  uint32_t *copy = pz_alloc(builder->graph->call, *length + 1, sizeof *copy);
+  if (*length) memcpy(copy, tensors, *length * sizeof *copy);
+  copy[*length] = added;
+  ++*length;
   return copy;
 }
 
+/* Marks a tensor that leaves the layer in addition to its main result. */
 void pz_build_also_out(struct pz_builder *builder, uint32_t tensor) {
   struct pz_graph *graph = builder->graph;
   graph->also_out = extend_list(builder, graph->also_out, &graph->n_also_out, tensor);
 }
 
-/* The tensor enters and leaves the layer, so the layer does not save it. */
+/* Adds an activation that only passes through the layer.  All layers share such a tensor, so none
+ * of them saves it for itself. */
 uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width) {
   struct pz_graph *graph = builder->graph;
-  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
+  struct pz_shape shape = PZ_SHAPE(builder->rows_outside, width);
   uint32_t index = add_activation(builder, name, shape, builder->options->sequence_parallel);
   graph->also_in = extend_list(builder, graph->also_in, &graph->n_also_in, index);
   pz_build_also_out(builder, index);
   return index;
 }
 
+/* Adds data such as cosines, masks or labels, which the operators of a layer share by name. */
 uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape) {
   struct pz_graph *graph = builder->graph;
@@ -135,7 +127,8 @@ uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_by
   return index;
 }
 
-/* A parameter counts as one of this layer, or as tied if another layer owns it. */
+/* Adds a parameter and counts it.  Tied parameters are counted apart, because another layer owns
+ * them. If the model has adapters, only their parameters are trained. */
 uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied) {
   const struct pz_workload_options *options = builder->options;
@@ -165,8 +158,8 @@ uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Sets the sizes and FLOP of a vector operator or a collective according to the larger tensor of
- * its first input and its result.  Only the result counts for an embedding. */
+/* Sets the sizes and FLOP of a vector operator or a collective, which processes each element of its
+ * first input or of its result, whichever is larger.  An embedding processes only its result. */
 static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) {
   const struct pz_tensor *input = tensor_at(builder, op->in[0]);
   const struct pz_tensor *work = tensor_at(builder, op->out[0]);
@@ -180,20 +173,19 @@ static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) 
   if (!pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD])) raise_limit(builder);
 }
 
-static struct pz_shape shape_of(const struct pz_tensor *tensor) {
-  struct pz_shape shape = {.n = tensor->n_dims};
-  for (int i = 0; i < tensor->n_dims; i++) shape.d[i] = tensor->shape[i];
-  return shape;
-}
-
-/* The result is divided over the group if the first input is, or if `divides` is set. */
+/* Adds an operator.  Its result is divided over the group if its first input is, or `divides` is
+ * set. */
 uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) {
   const struct pz_tensor *first = tensor_at(builder, spec->in[0]);
   const struct pz_op_info *info = pz_op_info(spec->kind);
   bool divided = builder->options->tp > 1;
   bool split = first->split || (spec->divides && divided);
   int elem_bytes = spec->elem_bytes ? spec->elem_bytes : first->elem_bytes;
-  struct pz_shape shape = spec->shape.n ? spec->shape : shape_of(first);
+  struct pz_shape shape = spec->shape;
+  if (!shape.n) {
+    shape.n = first->n_dims;
+    memcpy(shape.d, first->shape, sizeof shape.d);
+  }
   /* If all inputs are data (token ids, masks), the result is data as well and has no gradient. */
   enum pz_tensor_role role = PZ_ROLE_DATA;
   uint32_t n_in = 0;
@@ -225,6 +217,7 @@ uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) 
   return out[0];
 }
 
+/* Adds an operator with one or two inputs; `second` may be PZ_NONE. */
 uint32_t pz_build_shaped(struct pz_builder *builder, int kind, const char *name, uint32_t first,
                          uint32_t second, struct pz_shape shape) {
   return pz_build_op(
@@ -232,6 +225,7 @@ uint32_t pz_build_shaped(struct pz_builder *builder, int kind, const char *name,
                    .kind = kind, .name = name, .in = {first, second, PZ_NONE}, .shape = shape});
 }
 
+/* Adds an operator whose result has the shape of its first input. */
 uint32_t pz_build_binary(struct pz_builder *builder, int kind, const char *name, uint32_t first,
                          uint32_t second) {
   return pz_build_shaped(builder, kind, name, first, second, (struct pz_shape){0});
@@ -247,19 +241,21 @@ uint32_t pz_build_cast(struct pz_builder *builder, const char *name, uint32_t in
                    .kind = PZ_OP_CAST, .name = name, .in = {input, PZ_NONE}, .elem_bytes = bytes});
 }
 
+/* Writes "NAME.PART" into buf and returns buf. */
 char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part) {
   snprintf(buf, PZ_BUILD_NAME, "%s.%s", name, part);
   return buf;
 }
 
-/* The parts share the storage of the whole tensor. */
+/* Splits the columns of a tensor into views, which share its storage. */
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out) {
   const struct pz_tensor whole = *tensor_at(builder, split->whole);
-  for (int i = 0; i < split->parts; i++) {
-    out[i] = pz_graph_add_tensor(builder->graph, split->names[i], PZ_ROLE_ACTIVATION,
-                                 whole.elem_bytes, PZ_SHAPE(whole.shape[0], split->widths[i]));
-    tensor_at(builder, out[i])->storage = whole.storage;
-    tensor_at(builder, out[i])->split = whole.split;
+  uint32_t n = 0;
+  for (; n < PZ_OP_MOST_OUTPUTS && split->names[n]; n++) {
+    out[n] = pz_graph_add_tensor(builder->graph, split->names[n], PZ_ROLE_ACTIVATION,
+                                 whole.elem_bytes, PZ_SHAPE(whole.shape[0], split->widths[n]));
+    tensor_at(builder, out[n])->storage = whole.storage;
+    tensor_at(builder, out[n])->split = whole.split;
   }
   struct pz_op op = {.name = split->name,
                      .kind = PZ_OP_SPLIT,
@@ -267,15 +263,18 @@ void pz_build_split(struct pz_builder *builder, const struct pz_split *split, ui
                      .in = &split->whole,
                      .n_in = 1,
                      .out = out,
-                     .n_out = (uint32_t)split->parts};
+                     .n_out = n};
   pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
 }
 
+/* Joins two views of the tensor `whole`, in new memory if `copy` is set. */
 uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy) {
   const struct pz_tensor original = *tensor_at(builder, whole);
-  uint32_t joined = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION,
-                                        original.elem_bytes, shape_of(&original));
+  struct pz_shape shape = {.n = original.n_dims};
+  memcpy(shape.d, original.shape, sizeof shape.d);
+  uint32_t joined =
+      pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION, original.elem_bytes, shape);
   tensor_at(builder, joined)->split = original.split;
   if (!copy) tensor_at(builder, joined)->storage = original.storage;
   struct pz_op op = {.name = name,
@@ -293,8 +292,8 @@ uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint3
 
 /* ---- linear layers --------------------------------------------------------------------------- */
 
-/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is the number of all
- * rows, which batch * m can exceed because m is rounded up. */
+/* Sets the FLOP of a GEMM, 2 rows n k, and adds those of its bias.  batch * m can exceed `rows`,
+ * because m = rows / batch is rounded up. */
 static void set_product_flop(const struct pz_builder *builder, struct pz_op *op, int64_t rows) {
   op->matmul_flop = 2;
   bool fits = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
@@ -305,16 +304,9 @@ static void set_product_flop(const struct pz_builder *builder, struct pz_op *op,
   if (!fits) raise_limit(builder);
 }
 
-/* Returns whether one adapter serves all experts of a device.  Each device then trains its own
- * adapter: Megatron Core exchanges their gradients like those of experts (allreduce in
- * megatron/core/tensor_parallel/layers.py). */
-static bool has_shared_expert_adapter(const struct pz_builder *builder) {
-  return builder->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
-}
-
-/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On
- * their own grid, experts are not divided over the tensor-parallel group, and their gradients are
- * not summed over it. */
+/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  If the
+ * experts have a device grid of their own, the tensor-parallel group neither divides the parameter
+ * nor sums up its gradient, so those two counts of pz_build_param() are undone. */
 static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
                                  struct pz_shape shape, int64_t whole) {
   int64_t split_params = builder->split_params, group_grad_params = builder->group_grad_params;
@@ -334,7 +326,7 @@ static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
   return index;
 }
 
-/* Adds the bias of a linear layer, which has `width` values on this device. */
+/* Adds the bias of a linear layer with `width` values on this device, for each of its experts. */
 static uint32_t add_bias(struct pz_builder *builder, const struct pz_linear *linear,
                          int64_t width) {
   char name[PZ_BUILD_NAME];
@@ -360,11 +352,11 @@ static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *l
   return add_expert_param(builder, name, shape, whole);
 }
 
-/* Adds a linear layer without its adapter.
+/* Adds a linear layer without its adapter (LoRA).
  *
- * The product's kernel adds the bias, unless the product is a partial sum; then pz_build_leave()
- * adds it after the sum over the group.  The results of experts are weighted before that sum, so a
- * separate operator on each device adds its part of their bias. */
+ * The GEMM's kernel adds the bias, unless the GEMM yields a partial sum; then pz_build_leave() adds
+ * it after the sum over the group.  The results of experts are weighted before that sum, so a
+ * separate operator on each device adds this device's part of their bias. */
 static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_linear *linear) {
   const struct pz_workload_options *options = builder->options;
   bool on_grid = linear->experts && pz_has_expert_grid(options);
@@ -387,8 +379,8 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
                                        (linear->divide == PZ_DIVIDE_NOT && input_split));
   uint32_t result = add_activation(builder, linear->name, PZ_SHAPE(rows, out), result_split);
 
-  /* If all devices of a region repeat a product, each computes a partial sum of the weight's
-   * gradient. */
+  /* If all devices of a region repeat a product, each has a part of the weight's gradient, and the
+   * group sums these parts up. */
   const struct pz_tensor *weight = tensor_at(builder, operands[1]);
   if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside_regions &&
       !weight->frozen) {
@@ -397,7 +389,8 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
   }
   /* The batch of a product of experts is the number of experts that have rows. */
   int64_t batch = linear->experts ? pz_min(rows, pz_local_experts(builder, linear->experts)) : 1;
-  bool is_shared_adapter = builder->adapter.building && has_shared_expert_adapter(builder);
+  bool is_shared_adapter =
+      builder->adapter.building && options->lora.modules & PZ_LORA_SHARED_EXPERTS;
   struct pz_op op = {.name = linear->name,
                      .kind = PZ_OP_MATMUL,
                      .op_class = PZ_CLASS_TENSOR,
@@ -418,7 +411,7 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
 
 /* ---- other products -------------------------------------------------------------------------- */
 
-/* The result is divided over the group if the first factor is. */
+/* Adds a batch of matrix products, which the group divides if it divides the left factor. */
 uint32_t pz_build_contraction(struct pz_builder *builder,
                               const struct pz_contraction *contraction) {
   bool split = tensor_at(builder, contraction->left)->split;
@@ -440,6 +433,8 @@ uint32_t pz_build_contraction(struct pz_builder *builder,
   return result;
 }
 
+/* Adds flash attention as one operator.  Its second output, the logarithm of each row's softmax
+ * denominator, is saved for backward. */
 uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash) {
   bool split = tensor_at(builder, flash->in[0])->split;
   uint32_t out[2] = {add_activation(builder, flash->name, flash->shape, split), PZ_NONE};
@@ -455,8 +450,8 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
                      .n_out = 2,
                      .dims = flash->dims,
                      .span = flash->span};
-  /* The two products have 2 batch m n (k + value_dim) FLOP together; dims.k becomes the mean
-   * width. */
+  /* The products of query and key, and of weights and values, have 2 batch m n (k + value_dim) FLOP
+   * together.  dims.k becomes the mean width of both. */
   int64_t both_widths = flash->dims.k + flash->value_dim, scores = flash->dims.batch;
   bool fits = pz_mul(&scores, flash->dims.m) && pz_mul(&scores, flash->dims.n);
   int64_t softmax_flop = scores;
@@ -470,14 +465,15 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
   return out[0];
 }
 
-/* Adds batch * m * flop to the FLOP of a scan's products.  `flop` is that of one token in one of
- * `batch` heads or groups, and m is the number of tokens. */
+/* Adds to a scan the FLOP of all its tokens in `batch` heads or groups, with `flop` for each
+ * token. */
 static void add_scan_flop(const struct pz_builder *builder, struct pz_op *op, int64_t batch,
                           int64_t flop) {
   bool fits = pz_mul(&batch, op->dims.m) && pz_mul(&batch, flop);
   if (!fits || !pz_add(&op->matmul_flop, batch)) raise_limit(builder);
 }
 
+/* Adds a recurrence as one operator, with a second output that is saved for backward. */
 uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
   bool split = tensor_at(builder, scan->in[0])->split;
   uint32_t out[2] = {add_activation(builder, scan->name, scan->shape, split),
@@ -491,13 +487,13 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
                      .dims = scan->dims,
                      .span = scan->span};
   while (op.n_in < PZ_OP_MOST_INPUTS && scan->in[op.n_in] != PZ_NONE) op.n_in++;
-  /* Counts the FLOP of one token in a head or group; a token of a chunk attends to (span + 1) / 2
-   * tokens on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B,
-   * once for each group; scores times x; the update of the chunk's state; and the contribution of
-   * the state before the chunk.  Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores
-   * of the keys; their triangular inverse, from which the new keys and values follow; the
-   * contribution of the state to keys and queries; its update; and the scores of the queries with
-   * the values that they weight. */
+  /* FLOP of one token in a head or group.  Within a chunk, a token attends to (span + 1) / 2 tokens
+   * on average.
+   * Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B, once for each group;
+   * scores times x; the update of the chunk's state; and the contribution of the state before it.
+   * Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores of the keys; their triangular
+   * inverse, which yields the new keys and values; the contribution of the state to keys and
+   * queries; its update; and the scores of the queries with the values that they weight. */
   int64_t n = scan->dims.n, k = scan->dims.k, twice_visible = scan->span + 1;
   if (scan->kind == PZ_OP_DELTA_RULE) {
     add_scan_flop(builder, &op, scan->dims.batch,
@@ -513,8 +509,8 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Adds a collective, or PZ_OP_TP_ENTER, which is one in backward only.  `split` is whether the
- * result is divided over the devices. */
+/* Adds a collective over the tensor-parallel group, or PZ_OP_TP_ENTER, which communicates only in
+ * backward.  `split` is whether each device has another part of the result. */
 static uint32_t build_collective(struct pz_builder *builder, int kind, const char *name,
                                  uint32_t input, struct pz_shape shape, bool split) {
   char full[PZ_BUILD_NAME];
@@ -530,12 +526,17 @@ static uint32_t build_collective(struct pz_builder *builder, int kind, const cha
   return result;
 }
 
+/* Leaves a region.  The sum over the group precedes the pending adapter result, and both precede
+ * the bias. */
+/* Enters a region whose work the group divides, up to pz_build_leave(). */
 uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t input) {
   const struct pz_workload_options *options = builder->options;
   if (options->tp == 1) return input;
-  int64_t rows = count_rows(builder, input) * (options->sequence_parallel ? options->tp : 1);
-  return build_collective(builder, options->sequence_parallel ? PZ_OP_ALL_GATHER : PZ_OP_TP_ENTER,
-                          name, input, PZ_SHAPE(rows, row_width(builder, input)), false);
+  struct pz_shape shape = matrix_shape(builder, input);
+  if (!options->sequence_parallel)
+    return build_collective(builder, PZ_OP_TP_ENTER, name, input, shape, false);
+  shape.d[0] *= options->tp;
+  return build_collective(builder, PZ_OP_ALL_GATHER, name, input, shape, false);
 }
 
 uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint32_t input) {
@@ -548,10 +549,10 @@ uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t i
   const struct pz_workload_options *options = builder->options;
   if (options->tp == 1) return input;
   bool scatters = options->sequence_parallel;
-  int64_t rows = count_rows(builder, input) / (scatters ? options->tp : 1);
-  uint32_t result =
-      build_collective(builder, scatters ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, input,
-                       PZ_SHAPE(rows, row_width(builder, input)), scatters);
+  struct pz_shape shape = matrix_shape(builder, input);
+  if (scatters) shape.d[0] /= options->tp;
+  uint32_t result = build_collective(builder, scatters ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE,
+                                     name, input, shape, scatters);
   char full[PZ_BUILD_NAME];
   if (builder->adapter.pending != PZ_NONE) {
     result = pz_build_binary(builder, PZ_OP_ADD, pz_build_name(full, name, "adapter_add"), result,
@@ -564,19 +565,18 @@ uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t i
   return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), result, bias);
 }
 
-uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
-                          int64_t rows) {
-  enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
-  if (pz_count_peers(builder->options, peers) == 1) return input;
-  int64_t width = tensor_at(builder, input)->shape[1];
-  return pz_build_op(builder, &(struct pz_op_spec){.kind = kind,
-                                                   .name = name,
-                                                   .in = {input, PZ_NONE},
-                                                   .shape = PZ_SHAPE(rows, width),
-                                                   .peers = peers});
+/* Adds a collective, unless it would join only one device. */
+uint32_t pz_build_exchange(struct pz_builder *builder, int kind, enum pz_peers peers,
+                           const char *name, uint32_t input, struct pz_shape shape) {
+  if (pz_count_peers(builder->options, peers) <= 1) return input;
+  return pz_build_op(
+      builder,
+      &(struct pz_op_spec){
+          .kind = kind, .name = name, .in = {input, PZ_NONE}, .shape = shape, .peers = peers});
 }
 
-/* Gathering the columns costs less than repeating the whole product on every device. */
+/* Adds a linear layer outside of the regions.  The group divides its columns, because gathering
+ * them costs less than repeating the whole product on every device. */
 uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear) {
   struct pz_linear local = *linear;
   bool by_columns = builder->options->tp > 1 && !builder->options->sequence_parallel;
@@ -584,55 +584,20 @@ uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_lin
   if (by_columns) local.input = pz_build_enter(builder, linear->name, linear->input);
   uint32_t result = pz_build_linear(builder, &local);
   if (!by_columns) return result;
-  struct pz_shape shape = PZ_SHAPE(count_rows(builder, result), linear->out);
+  struct pz_shape shape = PZ_SHAPE(matrix_shape(builder, result).d[0], linear->out);
   return build_collective(builder, PZ_OP_GATHER_COLUMNS, linear->name, result, shape, false);
 }
 
 /* ---- adapters (LoRA) ------------------------------------------------------------------------- */
 
-/* Returns the set of adapter modules to which a linear layer belongs by its name, or 0 if it never
- * has an adapter. */
-static int find_lora_modules(const char *name) {
-  static const struct {
-    const char *name;
-    int modules;
-  } known[] = {{"query", PZ_LORA_QUERY},       {"key", PZ_LORA_KEY},
-               {"value", PZ_LORA_VALUE},       {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
-               {"attention_out", PZ_LORA_OUT}, {"mlp_gate", PZ_LORA_GATE},
-               {"mlp_up", PZ_LORA_UP},         {"mlp_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
-               {"mlp_down", PZ_LORA_DOWN},     {"shared_gate", PZ_LORA_GATE},
-               {"shared_up", PZ_LORA_UP},      {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
-               {"shared_down", PZ_LORA_DOWN},  {"query_down", PZ_LORA_QUERY_DOWN},
-               {"query_up", PZ_LORA_QUERY_UP}, {"kv_down", PZ_LORA_KV_DOWN},
-               {"kv_up", PZ_LORA_KV_UP},       {"mamba_in", PZ_LORA_SSM_IN},
-               {"delta_in", PZ_LORA_SSM_IN},   {"mamba_out", PZ_LORA_SSM_OUT},
-               {"delta_out", PZ_LORA_SSM_OUT}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, name) == 0) return known[i].modules;
-  return 0;
-}
-
-/* Returns the set of modules that Megatron joins with these modules in one linear layer. */
-static int find_lora_group(int modules) {
-  static const int groups[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
-                               PZ_LORA_GATE | PZ_LORA_UP};
-  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-    if (modules & groups[i]) return groups[i];
-  return modules;
-}
-
-/* Returns the number of adapters of a linear layer with experts over all devices. */
-static int64_t count_expert_adapters(const struct pz_builder *builder, int64_t experts) {
-  if (!experts || !has_shared_expert_adapter(builder)) return experts;
-  return pz_has_expert_grid(builder->options) ? builder->options->ep : 1;
-}
-
-/* Multiplies the input by the first matrix of an adapter.  Every device gets the whole result, as
+/* Multiplies the input of a linear layer by the first matrix A of its adapter, or of n_experts
+ * adapters.  Adapters of the linear layers in the set `group` share this product if they are built
+ * one after another.  Every device gets the whole result, as
  * in Megatron Bridge's ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the columns
  * of the layer are divided, the rank is divided and gathered; if its rows are divided, the matrix
  * is divided by rows too, and the partial sums are added up. */
 static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_linear *linear,
-                                    const char *name, int group) {
+                                    const char *name, int group, int64_t n_experts) {
   const struct pz_workload_options *options = builder->options;
   struct pz_adapter_state *adapter = &builder->adapter;
   bool shares_product = options->lora.modules & PZ_LORA_SHARED && adapter->input == linear->input &&
@@ -657,7 +622,7 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
                             .divide =
                                 linear->experts && divides_columns ? PZ_DIVIDE_NOT : linear->divide,
                             .outside_regions = linear->outside_regions,
-                            .experts = count_expert_adapters(builder, linear->experts)};
+                            .experts = n_experts};
   uint32_t projected = build_plain_linear(builder, &first);
   if (options->tp > 1 && !linear->experts && linear->divide != PZ_DIVIDE_NOT) {
     int kind = linear->divide == PZ_DIVIDE_ROWS ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS;
@@ -672,7 +637,8 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
   return projected;
 }
 
-/* Adds an adapter to the result y of a linear layer (linear_result) and returns y + scale (x A) B.
+/* Adds an adapter to the result y of a linear layer (linear_result), which belongs to the set
+ * `modules` of enum pz_lora_module, and returns y + scale (x A) B.
  *
  * If the layer's rows are divided, y is a partial sum, and each device has some columns of the
  * adapter's result.  With sequence parallelism, an all-to-all exchanges these columns for rows
@@ -686,15 +652,26 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
   pz_build_name(second, linear->name, "adapter_out");
   bool adds_after_sum = options->tp > 1 && linear->divide == PZ_DIVIDE_ROWS && !linear->experts;
   bool by_columns = adds_after_sum || linear->divide == PZ_DIVIDE_COLUMNS;
+  /* Linear layers that Megatron Core joins into one share the first matrix. */
+  static const int joined[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
+                               PZ_LORA_GATE | PZ_LORA_UP};
+  int group = modules;
+  for (size_t i = 0; i < sizeof joined / sizeof *joined; i++)
+    if (modules & joined[i]) group = joined[i];
+  /* One adapter may serve all experts of a device.  Each device then trains its own adapter, and
+   * Megatron Core exchanges the gradients like those of experts (allreduce in
+   * megatron/core/tensor_parallel/layers.py). */
+  int64_t n_experts = linear->experts;
+  if (n_experts && options->lora.modules & PZ_LORA_SHARED_EXPERTS)
+    n_experts = pz_has_expert_grid(options) ? options->ep : 1;
   builder->adapter.building = true;
   struct pz_linear out = {.name = second,
-                          .input =
-                              build_adapter_input(builder, linear, first, find_lora_group(modules)),
+                          .input = build_adapter_input(builder, linear, first, group, n_experts),
                           .in = options->lora.rank,
                           .out = linear->out,
                           .divide = by_columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT,
                           .outside_regions = linear->outside_regions,
-                          .experts = count_expert_adapters(builder, linear->experts)};
+                          .experts = n_experts};
   uint32_t result = build_plain_linear(builder, &out);
   builder->adapter.building = false;
   if (adds_after_sum) {
@@ -713,9 +690,29 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
   return pz_build_binary(builder, PZ_OP_ADD, name, linear_result, result);
 }
 
+/* Adds a linear layer and its adapter, if it has one.  `adapter.found` collects the layers that can
+ * have adapters, for pz_check_adapters(). */
 uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear) {
+  /* The linear layers that can have adapters.  A layer that joins several belongs to all. */
+  static const struct {
+    const char *name;
+    int modules;
+  } known[] = {{"query", PZ_LORA_QUERY},       {"key", PZ_LORA_KEY},
+               {"value", PZ_LORA_VALUE},       {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
+               {"attention_out", PZ_LORA_OUT}, {"mlp_gate", PZ_LORA_GATE},
+               {"mlp_up", PZ_LORA_UP},         {"mlp_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"mlp_down", PZ_LORA_DOWN},     {"shared_gate", PZ_LORA_GATE},
+               {"shared_up", PZ_LORA_UP},      {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"shared_down", PZ_LORA_DOWN},  {"query_down", PZ_LORA_QUERY_DOWN},
+               {"query_up", PZ_LORA_QUERY_UP}, {"kv_down", PZ_LORA_KV_DOWN},
+               {"kv_up", PZ_LORA_KV_UP},       {"mamba_in", PZ_LORA_SSM_IN},
+               {"delta_in", PZ_LORA_SSM_IN},   {"mamba_out", PZ_LORA_SSM_OUT},
+               {"delta_out", PZ_LORA_SSM_OUT}};
   uint32_t result = build_plain_linear(builder, linear);
-  int modules = builder->options->lora.rank > 0 ? find_lora_modules(linear->name) : 0;
+  if (builder->options->lora.rank <= 0) return result;
+  int modules = 0;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, linear->name) == 0) modules = known[i].modules;
   builder->adapter.found |= modules;
   bool has_adapter = modules & builder->options->lora.modules;
   return has_adapter ? build_adapter(builder, linear, modules, result) : result;

@@ -20,8 +20,11 @@ enum { PZ_B16 = 2, PZ_B32 = 4, PZ_BYTE = 1, PZ_INDEX = 8 };
 struct pz_builder {
   struct pz_graph *graph;
   const struct pz_workload_options *options;
-  int64_t local_seq;    /* tokens of one sample on this device: seq / cp */
-  int64_t tokens;       /* tokens of a microbatch on this device: mbs * local_seq */
+  bool eager;        /* operators run one by one, as in PyTorch's eager mode */
+  bool composite;    /* norms, activations and softmax are several operators each (Hugging Face) */
+  int64_t local_seq; /* tokens of one sample on this device: seq / cp */
+  int64_t tokens;    /* tokens of a microbatch on this device: mbs * local_seq */
+  int64_t rows_outside; /* of these tokens, those of this device outside of the regions */
   bool repeats_weights; /* the layer uses the weights of another layer, which counts them */
   /* numbers of parameters, as in struct pz_layer */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
@@ -76,16 +79,6 @@ void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
                      const struct pz_workload_options *options);
 
 /* ---- sizes on this device -------------------------------------------------------------------- */
-
-/* Returns whether operators run one by one, as in PyTorch's eager mode. */
-bool pz_is_eager(const struct pz_builder *builder);
-
-/* Returns whether norms, activations and softmax are several operators each, as in Hugging Face's
- * eager code. */
-bool pz_is_composite(const struct pz_builder *builder);
-
-/* Returns the rows of a tensor outside of the tensor-parallel regions. */
-int64_t pz_rows_outside(const struct pz_builder *builder);
 
 /* Returns whether the experts have a grid of devices of their own, because there is expert
  * parallelism, or the expert-tensor-parallel and tensor-parallel degrees differ. */
@@ -149,9 +142,8 @@ char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part)
 struct pz_split {
   const char *name;
   uint32_t whole;
-  int parts;
   int64_t widths[PZ_OP_MOST_OUTPUTS];
-  const char *names[PZ_OP_MOST_OUTPUTS];
+  const char *names[PZ_OP_MOST_OUTPUTS]; /* of the views, ended by NULL if they are fewer */
 };
 /* Adds a split, and writes the indices of the views to `out`. */
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out);
@@ -216,12 +208,11 @@ uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t i
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width);
 
-/* Adds a collective over the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL
- * sends rows of tokens to the devices that hold their experts, or back.  PZ_OP_ALL_GATHER and
- * PZ_OP_REDUCE_SCATTER join the devices over which each expert is divided.  Returns the input if
- * the collective would join only one device. */
-uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
-                          int64_t rows);
+/* Adds a collective over a group of devices, with a result of the given shape, or returns the input
+ * if the group has one device.  PZ_OP_ALL_TO_ALL sends rows of tokens to the devices that hold
+ * their experts, or exchanges tokens for heads over the context group, or back. */
+uint32_t pz_build_exchange(struct pz_builder *builder, int kind, enum pz_peers peers,
+                           const char *name, uint32_t input, struct pz_shape shape);
 
 /* Adds an all-reduce of a tensor over the tensor-parallel group. */
 uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint32_t input);

@@ -1,8 +1,8 @@
 /* Model families: each reads the fields of its config.json into a struct pz_arch.
  *
- * A family is a function and a row of the table `families` at the end.  Families with recurrent
- * layers are in family_hybrid.c, and those with sparse attention in family_sparse.c.  Families
- * whose layers differ mark the properties of every layer (mixed.c).  `config` keeps the first
+ * A family is a function and a row of the table `pz_families` at the end.  Families with recurrent
+ * layers are in family_hybrid.c.  Families whose layers differ mark the properties of every layer
+ * (mixed.c).  `config` keeps the first
  * error, and functions go on reading fields after it. */
 #include "workload/family.h"
 
@@ -19,6 +19,7 @@ double pz_config_dropout(struct pz_fields *config, const char *keys, double abse
   return pz_fields_real_or(config, keys, 0, 0.999, absent);
 }
 
+/* Refuses names of unknown activation functions. */
 enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent) {
   static const struct {
     const char *name;
@@ -35,10 +36,11 @@ enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char
   return PZ_ACT_GELU;
 }
 
-bool pz_config_null(const struct pz_fields *config, const char *key) {
-  return json_is_null(json_object_get(config->root, key));
+bool pz_config_is(struct pz_fields *config, const char *model_type) {
+  return strcmp(pz_fields_text_or(config, "model_type", ""), model_type) == 0;
 }
 
+/* Returns how many values of a head are rotated, rounded down to an even number. */
 int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent) {
   double fraction = pz_fields_real_or(
       config, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1,
@@ -46,13 +48,14 @@ int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, d
   return (int64_t)((double)arch->head_dim * fraction) / 2 * 2;
 }
 
-/* The field is read even if it is ignored, so that its range is checked. */
+/* Reads the sliding window.  The field is read even if the flag `use` is not set, so that its range
+ * is checked. */
 void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char *use) {
   int64_t window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 0);
   if (!use || pz_fields_bool_or(config, use, false)) arch->window = window;
 }
 
-/* Refuses tokens that use more experts than there are. */
+/* Reads the numbers of experts.  A token must not use more experts than there are. */
 void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const char *keys,
                        const char *width) {
   arch->experts = pz_fields_int(config, keys, PZ_RANGE_EXPERTS);
@@ -67,6 +70,7 @@ void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const cha
   pz_fields_refuse(config, "num_experts_per_tok", accepted);
 }
 
+/* Sets the width of a head unless it is set, and refuses heads that do not divide evenly. */
 void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys) {
   char accepted[96];
@@ -87,7 +91,8 @@ void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *
 
 /* ---- families with layer norms --------------------------------------------------------------- */
 
-/* Reads BERT with its masked-language-model head: learned positions and segments, post-norm. */
+/* Reads BERT with its masked-language-model head: learned positions and segments, post-norm.
+ * Megatron's BERT has pre-norm instead, and no norm after the embedding. */
 static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
@@ -102,18 +107,15 @@ static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
   arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
   arch->bidirectional = arch->learned_positions = arch->embed_norm = arch->norm_affine = true;
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->head_transform = arch->head_bias = true;
+  if (pz_config_is(config, "megatron-bert")) {
+    arch->pre_norm = arch->final_norm = true;
+    arch->embed_norm = false;
+  }
   if (pz_fields_bool_or(config, "add_cross_attention", false))
     pz_fields_refuse(config, "add_cross_attention", "false; only encoders are supported");
   if (strcmp(pz_fields_text_or(config, "position_embedding_type", "absolute"), "absolute") != 0)
     pz_fields_refuse(config, "position_embedding_type", "absolute");
   pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
-}
-
-/* Reads Megatron's BERT, which differs from BERT by pre-norm and no norm after the embedding. */
-static void read_megatron_bert(struct pz_fields *config, struct pz_arch *arch) {
-  read_bert(config, arch);
-  arch->pre_norm = arch->final_norm = true;
-  arch->embed_norm = false;
 }
 
 /* Reads GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
@@ -265,7 +267,8 @@ static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- Llama and its variants ------------------------------------------------------------------ */
 
-/* Llama has RMS pre-norm, rotary positions, a gated feed-forward, and grouped key/value heads. */
+/* Reads the fields of Llama: RMS pre-norm, rotary positions, a gated feed-forward, and grouped
+ * key/value heads.  Families that differ in more than defaults change *arch after this call. */
 void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
                    struct pz_llama_defaults defaults) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
@@ -292,22 +295,19 @@ void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
   arch->rotary_dims = arch->head_dim;
 }
 
+/* Reads Llama itself, without other defaults. */
 static void read_llama(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
 }
 
 /* Reads Mistral: Llama with fewer key/value heads by default, and a sliding window in some
- * versions. */
+ * versions.  Mixtral also has routed experts. */
 static void read_mistral(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
   pz_config_window(config, arch, NULL);
-}
-
-/* Reads Mixtral: Mistral with routed experts. */
-static void read_mixtral(struct pz_fields *config, struct pz_arch *arch) {
-  read_mistral(config, arch);
-  pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
+  if (pz_config_is(config, "mixtral"))
+    pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
 }
 
 /* Reads Phi-3 and Phi-4: Llama with one projection for query, key and value and one for gate and
@@ -357,7 +357,7 @@ static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
   pz_config_window(config, arch, NULL);
 }
 
-/* The field layer_types takes precedence over max_window_layers. */
+/* Reads the windows of Qwen2 and Qwen3.  The field layer_types overrides max_window_layers. */
 void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch) {
   int64_t first_local =
       pz_fields_int_or(config, "max_window_layers", (struct pz_range){0, 65536}, 28);
@@ -378,8 +378,8 @@ static void read_qwen2(struct pz_fields *config, struct pz_arch *arch) {
   pz_qwen_window(config, arch);
 }
 
-/* Reads Qwen3: Llama with norms of query and key heads, and a sliding window in some layers of
- * some models. */
+/* Reads Qwen3: Llama with norms of query and key heads, and a window in some layers of some
+ * models. */
 static void read_qwen3(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 32, .head_dim = 128});
   arch->mlp_bias = false;
@@ -402,9 +402,10 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
 }
 
 /* Reads Gemma 2 and Gemma 3: four norms in each layer, a scaled embedding, sliding windows in most
- * layers.  By default, the last of every `period` layers has full attention.  Gemma 2 caps scores
- * and logits. */
-static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
+ * layers.  By default, the last of every two layers (Gemma 2) or six layers (Gemma 3) has full
+ * attention.  Gemma 2 caps scores and logits, and Gemma 3 has norms of query and key. */
+static void read_gemma(struct pz_fields *config, struct pz_arch *arch) {
+  bool is_gemma3 = pz_config_is(config, "gemma3_text");
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 4,
                                            .head_dim = 256,
@@ -415,21 +416,12 @@ static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t p
   arch->mlp_bias = false;
   arch->post_norm = arch->scale_embed = true;
   arch->window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 4096);
-  pz_mixed_read_attention(config, arch,
-                          pz_fields_int_or(config, "sliding_window_pattern|_sliding_window_pattern",
-                                           PZ_RANGE_LAYERS, period));
+  int64_t period = pz_fields_int_or(config, "sliding_window_pattern|_sliding_window_pattern",
+                                    PZ_RANGE_LAYERS, is_gemma3 ? 6 : 2);
+  pz_mixed_read_attention(config, arch, period);
+  if (is_gemma3) arch->qk_norm = PZ_QK_NORM_HEAD;
   arch->caps_scores = pz_fields_real_or(config, "attn_logit_softcapping", 0, 1e9, 0) > 0;
   arch->caps_logits = pz_fields_real_or(config, "final_logit_softcapping", 0, 1e9, 0) > 0;
-}
-
-static void read_gemma2(struct pz_fields *config, struct pz_arch *arch) {
-  read_gemma(config, arch, 2);
-}
-
-/* Reads Gemma 3, which has norms of query and key. */
-static void read_gemma3(struct pz_fields *config, struct pz_arch *arch) {
-  read_gemma(config, arch, 6);
-  arch->qk_norm = PZ_QK_NORM_HEAD;
 }
 
 /* Reads gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks
@@ -445,8 +437,8 @@ static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_read_attention(config, arch, 2);
 }
 
-/* Reads routed and shared experts.  By default, the first `dense` layers have a dense
- * feed-forward. */
+/* Reads the routed and shared experts of DeepSeek's models.  By default, the first `dense` layers
+ * have a dense feed-forward. */
 static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
   int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
   dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, dense);
@@ -458,29 +450,8 @@ static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch
     if (i < dense || i % every) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
 }
 
-/* Reads DeepSeek-V2 or V3: latent attention, routed and shared experts, dense first layers, of
- * which there are `dense` by default. */
-static void read_deepseek(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
-  pz_llama_read(config, arch, (struct pz_llama_defaults){.head_dim = 64});
-  arch->mlp_bias = false;
-  bool has_query_latent = !pz_config_null(config, "q_lora_rank");
-  arch->q_rank =
-      has_query_latent ? pz_fields_int_or(config, "q_lora_rank", PZ_RANGE_HIDDEN, 1536) : 0;
-  arch->kv_rank = pz_fields_int_or(config, "kv_lora_rank", PZ_RANGE_HIDDEN, 512);
-  arch->rotary_dims = pz_fields_int_or(config, "qk_rope_head_dim", PZ_RANGE_HIDDEN, 64);
-  arch->value_dim = pz_fields_int_or(config, "v_head_dim", PZ_RANGE_HIDDEN, 128);
-  arch->head_dim =
-      arch->rotary_dims + pz_fields_int_or(config, "qk_nope_head_dim", PZ_RANGE_HIDDEN, 128);
-  arch->kv_heads = arch->heads;
-  read_deepseek_experts(config, arch, dense);
-}
-
-static void read_deepseek_v2(struct pz_fields *config, struct pz_arch *arch) {
-  read_deepseek(config, arch, 0);
-}
-
-/* Reads the router of DeepSeek-V3 and the number of layers that predict further tokens.  `groups`
- * and `chosen` are the default numbers of expert groups and of groups that a token chooses. */
+/* Reads the sigmoid router of DeepSeek-V3 and the number of layers that predict further tokens.
+ * `groups` and `chosen` are the default numbers of expert groups and of those that a token uses. */
 static void read_sigmoid_router(struct pz_fields *config, struct pz_arch *arch, int64_t groups,
                                 int64_t chosen) {
   arch->router = PZ_ROUTER_SIGMOID;
@@ -491,9 +462,54 @@ static void read_sigmoid_router(struct pz_fields *config, struct pz_arch *arch, 
       pz_fields_int_or(config, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
 }
 
-void pz_read_deepseek_v3(struct pz_fields *config, struct pz_arch *arch) {
-  read_deepseek(config, arch, 3);
-  read_sigmoid_router(config, arch, 8, 4);
+/* Reads DeepSeek: latent attention, routed and shared experts, and dense first layers, of which
+ * DeepSeek-V2 has none by default and later models have three.  These also have another router. */
+static void read_deepseek(struct pz_fields *config, struct pz_arch *arch) {
+  bool is_v2 = pz_config_is(config, "deepseek_v2");
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.head_dim = 64});
+  arch->mlp_bias = false;
+  bool has_query_latent = !json_is_null(json_object_get(config->root, "q_lora_rank"));
+  arch->q_rank =
+      has_query_latent ? pz_fields_int_or(config, "q_lora_rank", PZ_RANGE_HIDDEN, 1536) : 0;
+  arch->kv_rank = pz_fields_int_or(config, "kv_lora_rank", PZ_RANGE_HIDDEN, 512);
+  arch->rotary_dims = pz_fields_int_or(config, "qk_rope_head_dim", PZ_RANGE_HIDDEN, 64);
+  arch->value_dim = pz_fields_int_or(config, "v_head_dim", PZ_RANGE_HIDDEN, 128);
+  arch->head_dim =
+      arch->rotary_dims + pz_fields_int_or(config, "qk_nope_head_dim", PZ_RANGE_HIDDEN, 128);
+  arch->kv_heads = arch->heads;
+  read_deepseek_experts(config, arch, is_v2 ? 0 : 3);
+  if (!is_v2) read_sigmoid_router(config, arch, 8, 4);
+}
+
+/* Marks the layers that have no indexer and reuse the keys of an earlier layer.  Without a list of
+ * them, the first `offset` layers (`absent` by default) and one of every `period` layers after them
+ * have an indexer
+ * (megatron/core/transformer/experimental_attention_variant/dsa.py: is_dsa_skip_topk_layer). */
+static void mark_reused_index(struct pz_fields *config, struct pz_arch *arch, int64_t absent) {
+  static const struct pz_layer_type known[] = {{"full", 0}, {"shared", PZ_LAYER_REUSED}, {NULL, 0}};
+  int64_t period = pz_fields_int_or(config, "index_topk_freq", PZ_RANGE_LAYERS, 1);
+  int64_t offset =
+      pz_fields_int_or(config, "index_skip_topk_offset", (struct pz_range){0, 65536}, absent);
+  if (pz_fields_value(config, "indexer_types")) {
+    pz_mixed_read_types(config, arch, "indexer_types", known);
+    return;
+  }
+  if (offset < 1) offset = 1;
+  for (int64_t i = offset; i < arch->layers && period > 1 && config->status == PZ_OK; i++)
+    if ((i + 1 - offset) % period) pz_mixed_mark(arch, i, PZ_LAYER_REUSED);
+}
+
+/* Reads DeepSeek-V3.2 (arXiv 2512.02556) and GLM-5: DeepSeek-V3 with sparse attention, for which an
+ * indexer chooses keys.  The defaults of GLM-5 differ from those of DeepSeek-V3.2. */
+static void read_sparse(struct pz_fields *config, struct pz_arch *arch) {
+  bool is_glm = pz_config_is(config, "glm_moe_dsa");
+  read_deepseek(config, arch);
+  arch->index_topk = pz_fields_int_or(config, "index_topk", PZ_RANGE_POSITIONS, 2048);
+  arch->index_heads = pz_fields_int_or(config, "index_n_heads", PZ_RANGE_HEADS, is_glm ? 32 : 64);
+  arch->index_dim = pz_fields_int_or(config, "index_head_dim", PZ_RANGE_HIDDEN, 128);
+  if (config->status == PZ_OK && !arch->q_rank)
+    pz_fields_refuse(config, "q_lora_rank", "a number, which the indexer's queries are made from");
+  mark_reused_index(config, arch, is_glm ? 2 : 0);
 }
 
 /* Reads GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query
@@ -524,7 +540,7 @@ static void read_llama4_positions(struct pz_fields *config, struct pz_arch *arch
                                   : (i + 1) % period == 0;
     pz_mixed_mark(arch, i, is_unrotated ? PZ_LAYER_UNROTATED : 0);
   }
-  bool has_chunks = !pz_config_null(config, "attention_chunk_size");
+  bool has_chunks = !json_is_null(json_object_get(config->root, "attention_chunk_size"));
   arch->chunk =
       has_chunks ? pz_fields_int_or(config, "attention_chunk_size", PZ_RANGE_POSITIONS, 8192) : 0;
   pz_mixed_read_attention(config, arch, period);
@@ -615,25 +631,25 @@ static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- the table of families ------------------------------------------------------------------- */
 
-static const struct pz_family families[] = {
+const struct pz_family pz_families[] = {
     {"bert", read_bert},
-    {"megatron-bert", read_megatron_bert},
+    {"megatron-bert", read_bert},
     {"gpt2", read_gpt2},
     {"opt", read_opt},
     {"llama", read_llama},
     {"mistral", read_mistral},
     {"qwen2", read_qwen2},
     {"gpt_neox", read_gpt_neox},
-    {"mixtral", read_mixtral},
+    {"mixtral", read_mistral},
     {"qwen3", read_qwen3},
     {"qwen3_moe", read_qwen3_moe},
-    {"deepseek_v2", read_deepseek_v2},
-    {"deepseek_v3", pz_read_deepseek_v3},
-    {"kimi_k2", pz_read_deepseek_v3},
-    {"deepseek_v32", pz_read_deepseek_sparse},
-    {"glm_moe_dsa", pz_read_glm_sparse},
-    {"gemma2", read_gemma2},
-    {"gemma3_text", read_gemma3},
+    {"deepseek_v2", read_deepseek},
+    {"deepseek_v3", read_deepseek},
+    {"kimi_k2", read_deepseek},
+    {"deepseek_v32", read_sparse},
+    {"glm_moe_dsa", read_sparse},
+    {"gemma2", read_gemma},
+    {"gemma3_text", read_gemma},
     {"phi3", read_phi3},
     {"gpt_oss", read_gpt_oss},
     {"llama4_text", read_llama4},
@@ -647,17 +663,19 @@ static const struct pz_family families[] = {
     {"t5", read_t5},
     {"decoder", read_decoder},
     {"nemotron_h", pz_read_nemotron_h},
-    {"qwen3_next", pz_read_qwen3_next},
-    {"qwen3_5_text", pz_read_qwen3_5},
-    {"qwen3_5", pz_read_qwen3_5},
-    {"qwen3_5_moe_text", pz_read_qwen3_next},
-    {"qwen3_5_moe", pz_read_qwen3_next},
+    {"qwen3_next", pz_read_qwen_hybrid},
+    {"qwen3_5_text", pz_read_qwen_hybrid},
+    {"qwen3_5", pz_read_qwen_hybrid},
+    {"qwen3_5_moe_text", pz_read_qwen_hybrid},
+    {"qwen3_5_moe", pz_read_qwen_hybrid},
     {"granitemoehybrid", pz_read_granite_hybrid},
     {"bamba", pz_read_bamba},
     {"jamba", pz_read_jamba},
     {"falcon_h1", pz_read_falcon_h1},
+    {NULL, NULL},
 };
 
+/* A text model without a field tie_word_embeddings gets that of the whole model. */
 json_t *pz_config_text(json_t *root) {
   json_t *text = json_object_get(root, "text_config");
   if (!json_is_string(json_object_get(text, "model_type"))) return root;
@@ -667,13 +685,18 @@ json_t *pz_config_text(json_t *root) {
   return text;
 }
 
+/* Reads a configuration with its family, and removes a recurrence that no layer uses. */
 void pz_family_read(const struct pz_family *family, struct pz_fields *config,
                     struct pz_arch *arch) {
   family->read(config, arch);
-  pz_mixed_remove_unused_recurrence(arch);
+  unsigned present = arch->predict_kind | (arch->parallel_mixers ? PZ_LAYER_RECURRENT : 0);
+  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++)
+    present |= arch->layer_kind[i];
+  if (!(present & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
 }
 
-/* A feature is recognized by a field that only such models have, or by the model_type. */
+/* Returns the name of a feature without operators.  It is recognized by a field that only such
+ * models have, or by the model_type. */
 const char *pz_family_unsupported_feature(struct pz_fields *config, const char *model_type,
                                           const char **key) {
   static const struct {
@@ -697,12 +720,8 @@ const char *pz_family_unsupported_feature(struct pz_fields *config, const char *
   return NULL;
 }
 
-const struct pz_family *pz_family_at(size_t i) {
-  return i < sizeof families / sizeof *families ? &families[i] : NULL;
-}
-
 const struct pz_family *pz_family_find(const char *model_type) {
-  for (size_t i = 0; pz_family_at(i); i++)
-    if (strcmp(families[i].model_type, model_type) == 0) return &families[i];
+  for (const struct pz_family *family = pz_families; family->model_type; family++)
+    if (strcmp(family->model_type, model_type) == 0) return family;
   return NULL;
 }

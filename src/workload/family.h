@@ -11,9 +11,10 @@ struct pz_family {
   void (*read)(struct pz_fields *config, struct pz_arch *arch);
 };
 
-/* Return family i of the table, or NULL after the last one, and the family of a model_type, or
- * NULL if it is unknown. */
-const struct pz_family *pz_family_at(size_t i);
+/* All families.  The last row has no model_type. */
+extern const struct pz_family pz_families[];
+
+/* Returns the family of a model_type, or NULL if it is unknown. */
 const struct pz_family *pz_family_find(const char *model_type);
 
 /* Reads a configuration with its family.  A recurrence that no layer uses is removed. */
@@ -46,16 +47,9 @@ void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
 void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys);
 
-void pz_read_deepseek_v3(struct pz_fields *config, struct pz_arch *arch);
-
-/* family_sparse.c */
-void pz_read_deepseek_sparse(struct pz_fields *config, struct pz_arch *arch);
-void pz_read_glm_sparse(struct pz_fields *config, struct pz_arch *arch);
-
 /* family_hybrid.c */
 void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch);
-void pz_read_qwen3_next(struct pz_fields *config, struct pz_arch *arch);
-void pz_read_qwen3_5(struct pz_fields *config, struct pz_arch *arch);
+void pz_read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch);
 void pz_read_granite_hybrid(struct pz_fields *config, struct pz_arch *arch);
 void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch);
 void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch);
@@ -74,10 +68,11 @@ extern const struct pz_range PZ_RANGE_LAYERS, PZ_RANGE_HIDDEN, PZ_RANGE_HEADS, P
 /* Reads the name of an activation function.  `absent` is the default name. */
 enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent);
 
-/* Returns whether a field is present with the value null. */
-bool pz_config_null(const struct pz_fields *config, const char *key);
+/* Returns whether the configuration has this model_type. */
+bool pz_config_is(struct pz_fields *config, const char *model_type);
 
-/* Returns the even number of rotated values of a head, from their fraction in the configuration. */
+/* Returns the number of rotated values of a head, rounded down to an even number, from the field
+ * with their fraction of the head, whose default is `absent`. */
 int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent);
 
 /* Reads the sliding window of all layers.  It is ignored if `use` names a flag that is not set. */
@@ -124,15 +119,13 @@ void pz_mixed_read_attention(struct pz_fields *config, struct pz_arch *arch, int
 /* Adds properties to those of a layer. */
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties);
 
-/* Adds properties to the layers that the field `key` lists, or removes them. */
+/* Adds properties to the layers that the field `key` lists, or removes them if `adds` is not
+ * set. */
 void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                          unsigned properties, bool give);
+                          unsigned properties, bool adds);
 
-/* Removes the recurrence of a hybrid model that has no recurrent layers. */
-void pz_mixed_remove_unused_recurrence(struct pz_arch *arch);
-
-/* Returns the shape of a layer with these properties. */
-struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned properties);
+/* Returns the shape of a layer with the properties `kind`, a set of PZ_LAYER_*. */
+struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind);
 
 /* Lists the kinds of the first n layers in the order of their first layers, and returns their
  * number. n may exceed the number of layers of the model. kind_index[i] receives the index of the

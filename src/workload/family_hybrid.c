@@ -10,7 +10,7 @@
 /* Accepted ranges of counts that may be 0, and of convolution widths in tokens. */
 static const struct pz_range COUNT_RANGE = {0, 65536}, CONV_RANGE = {1, 64};
 
-/* Refuses a recurrence whose heads do not divide evenly into its groups. */
+/* Refuses a recurrence whose groups, from the field `keys`, do not divide its heads evenly. */
 static void check_groups(struct pz_fields *config, const struct pz_recurrence *recurrence,
                          const char *keys) {
   char accepted[80];
@@ -21,8 +21,8 @@ static void check_groups(struct pz_fields *config, const struct pz_recurrence *r
 
 /* ---- Nemotron-H ------------------------------------------------------------------------------ */
 
-/* Layer types of Nemotron-H, whose layers have one half of a block each.  `letter` stands for the
- * type in a pattern, and type.name in a list. */
+/* Layer types of Nemotron-H, whose layers are either a mixer (attention or recurrence) or a
+ * feed-forward.  `letter` stands for the type in a pattern, and type.name in a list. */
 static const struct {
   char letter;
   struct pz_layer_type type;
@@ -72,8 +72,8 @@ static unsigned find_properties(char letter) {
   return half_blocks[type].type.properties;
 }
 
-/* Reads the block that predicts further tokens: a mixer, a feed-forward, or both in this order.
- * `dense` is whether the model has no experts. */
+/* Reads the block that predicts further tokens (multi-token prediction): a mixer, a feed-forward,
+ * or both in this order.  `dense` is whether the model has no experts. */
 static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *arch, bool dense) {
   char pattern[8] = "";
   arch->predict_layers =
@@ -158,15 +158,17 @@ void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- Qwen3-Next, Qwen3.5 --------------------------------------------------------------------- */
 
-/* Reads the fields that Qwen3-Next and Qwen3.5 share: the gated delta rule in three of four
- * layers, and in the others attention with an output gate, norms of query and key, and rotary
- * positions on part of each head.  `ffn` is the default feed-forward width. */
-static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int64_t ffn) {
+/* Reads Qwen3-Next and Qwen3.5: the gated delta rule in three of four layers, and in the others
+ * attention with an output gate, norms of query and key, and rotary positions on part of each head.
+ * All but the dense models of Qwen3.5 have routed experts, and a shared expert with a gate. */
+void pz_read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch) {
+  bool is_dense = pz_config_is(config, "qwen3_5") || pz_config_is(config, "qwen3_5_text");
   static const struct pz_layer_type known[] = {
       {"linear_attention", PZ_LAYER_RECURRENT}, {"full_attention", 0}, {NULL, 0}};
   pz_llama_read(
       config, arch,
-      (struct pz_llama_defaults){.kv_heads = 2, .head_dim = 256, .positions = 32768, .ffn = ffn});
+      (struct pz_llama_defaults){
+          .kv_heads = 2, .head_dim = 256, .positions = 32768, .ffn = is_dense ? 12288 : 5632});
   arch->mlp_bias = false;
   arch->out_gate = true;
   arch->qk_norm = PZ_QK_NORM_HEAD;
@@ -189,11 +191,7 @@ static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int
   arch->predict_layers = pz_fields_int_or(config, "mtp_num_hidden_layers|num_nextn_predict_layers",
                                           (struct pz_range){0, 64}, 0);
   arch->predict_kind = PZ_PREDICT_OWN;
-}
-
-/* Reads Qwen3-Next, and Qwen3.5 with experts: routed experts, and a shared expert with a gate. */
-void pz_read_qwen3_next(struct pz_fields *config, struct pz_arch *arch) {
-  read_qwen_hybrid(config, arch, 5632);
+  if (is_dense) return;
   arch->fused_gate = arch->shared_gate = true;
   pz_config_experts(config, arch, "num_experts|num_local_experts", "moe_intermediate_size");
   arch->shared_ffn = pz_fields_int_or(config, "shared_expert_intermediate_size", PZ_RANGE_FFN, 512);
@@ -201,11 +199,6 @@ void pz_read_qwen3_next(struct pz_fields *config, struct pz_arch *arch) {
   for (int64_t i = 0; i < arch->layers && config->status == PZ_OK && step > 1; i++)
     if ((i + 1) % step) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
   pz_mixed_mark_listed(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
-}
-
-/* Reads Qwen3.5 with a dense feed-forward. */
-void pz_read_qwen3_5(struct pz_fields *config, struct pz_arch *arch) {
-  read_qwen_hybrid(config, arch, 12288);
 }
 
 /* ---- Bamba, Granite 4.0, Falcon-H1 ----------------------------------------------------------- */
@@ -218,7 +211,7 @@ static int64_t read_int_or_auto(struct pz_fields *config, const char *key, int64
 }
 
 /* Reads Mamba-2 layers, with the field names of Bamba and one norm of all heads together.  `inner`
- * is the width of all heads, or 0 for a multiple of the hidden width. */
+ * is the width of all heads, or 0 for mamba_expand times the hidden width. */
 static void read_mamba2(struct pz_fields *config, struct pz_arch *arch, int64_t inner) {
   struct pz_recurrence *recurrence = &arch->recurrence;
   int64_t expand = pz_fields_int_or(config, "mamba_expand", (struct pz_range){1, 64}, 2);

@@ -2,9 +2,9 @@
  *
  * A group begins with a matrix product, a softmax or an element-wise operator.  It grows by
  * operators that alone read the result of its last member (find_joined_producer).  The fused
- * operator reads what the group reads from outside, and writes what leaves the group or must be
- * kept (collect_operands).  The order of operators stays valid, because no operator outside of a group
- * reads the result of an inner member. */
+ * operator reads what the group reads from outside, and writes what operators outside of the group
+ * need (collect_operands).  The order of operators stays valid, because no operator outside of a
+ * group reads the result of an inner member. */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -27,11 +27,14 @@ struct fusion {
   enum pz_kernels kernels;
   uint32_t *n_readers; /* by tensor: how often operators of this direction read it */
   uint32_t *producer;  /* by tensor: the operator of this direction that produces it, or PZ_NONE */
-  const bool *kept;    /* by tensor: whether the other direction reads it, or it leaves the layer */
+  /* By tensor: whether it must be written although no operator of this direction reads it, because
+   * the other direction does, or because it leaves the layer. */
+  const bool *kept;
   /* By operator: the group that ends with it, or an empty group. */
   struct group *group;
 };
 
+/* Returns operator `index` of the direction that is being fused. */
 static const struct pz_op *op_at(const struct fusion *fusion, uint32_t index) {
   return pz_graph_op(fusion->graph, fusion->direction, index);
 }
@@ -47,8 +50,8 @@ static void count_readers(const struct pz_graph *graph, enum pz_direction direct
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns whether a group that ends with operator `last` can be extended.  The operator must be
- * fusible and pass a single result to one reader. */
+/* Returns whether a group that ends with operator `last` can be extended: the operator must be
+ * fusible, pass a single result to a single reader, and the group must have room for one more. */
 static bool can_lead(const struct fusion *fusion, uint32_t last) {
   const struct pz_op *op = op_at(fusion, last);
   bool is_product = op->op_class == PZ_CLASS_TENSOR && fusion->kernels == PZ_KERNELS_FUSED;
@@ -60,18 +63,7 @@ static bool can_lead(const struct fusion *fusion, uint32_t last) {
   return true;
 }
 
-/* Returns whether the kernel that produces an operator's input can also compute the operator.
- * Element-wise operators are fused except by PZ_KERNELS_MODULES, and a softmax is fused only with
- * its scale and mask, except by PZ_KERNELS_FUSED. */
-static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
-                       const struct pz_op *producer) {
-  bool has_softmax = op->kind == PZ_OP_SOFTMAX || producer->kind == PZ_OP_SOFTMAX;
-  bool has_mask = op->kind == PZ_OP_SCALE_MASK || producer->kind == PZ_OP_SCALE_MASK;
-  if (has_softmax) return has_mask && fusion->kernels != PZ_KERNELS_FUSED;
-  return fusion->kernels != PZ_KERNELS_MODULES && pz_op_info(op->kind)->elementwise;
-}
-
-/* Returns the last member of the group that an operator should join, or PZ_NONE.  A group that
+/* Returns the last operator of the group that operator `index` joins, or PZ_NONE.  A group that
  * begins with a matrix product is preferred to one of vector operators. */
 static uint32_t find_joined_producer(const struct fusion *fusion, uint32_t index) {
   const struct pz_op *op = op_at(fusion, index);
@@ -83,7 +75,15 @@ static uint32_t find_joined_producer(const struct fusion *fusion, uint32_t index
     uint32_t input = op->in[k], leader = fusion->producer[input];
     if (leader == PZ_NONE || op_at(fusion, leader)->out[0] != input) continue;
     if (pz_graph_tensor(fusion->graph, input)->elems != elements) continue;
-    if (!can_lead(fusion, leader) || !can_follow(fusion, op, op_at(fusion, leader))) continue;
+    /* Element-wise operators are fused except by PZ_KERNELS_MODULES, and a softmax is fused only
+     * with its scale and mask, except by PZ_KERNELS_FUSED. */
+    int kind = op->kind, leader_kind = op_at(fusion, leader)->kind;
+    bool has_softmax = kind == PZ_OP_SOFTMAX || leader_kind == PZ_OP_SOFTMAX;
+    bool has_mask = kind == PZ_OP_SCALE_MASK || leader_kind == PZ_OP_SCALE_MASK;
+    bool can_follow = has_softmax
+                          ? has_mask && fusion->kernels != PZ_KERNELS_FUSED
+                          : fusion->kernels != PZ_KERNELS_MODULES && pz_op_info(kind)->elementwise;
+    if (!can_follow || !can_lead(fusion, leader)) continue;
     uint32_t first = fusion->group[leader].member[0];
     bool is_product = op_at(fusion, first)->op_class == PZ_CLASS_TENSOR;
     if (best == PZ_NONE || (is_product && !best_is_product)) {
@@ -112,8 +112,8 @@ static bool is_produced_inside(const struct fusion *fusion, const struct group *
   return false;
 }
 
-/* Sets the operands of a fused operator: the inputs of the group from outside, and the results
- * that leave the group or are kept, that of the last member first. */
+/* Sets the operands of a fused operator: the inputs of the group from outside, and the results that
+ * leave the group or that `kept` marks, that of the last member first. */
 static void collect_operands(const struct fusion *fusion, const struct group *group,
                              struct pz_op *fused) {
   struct pz_call *call = fusion->graph->call;
@@ -138,8 +138,8 @@ static void collect_operands(const struct fusion *fusion, const struct group *gr
   fused->n_out = out.n;
 }
 
-/* Adds all members but the first to the fused operator: to its name "a+b+c", its FLOP, and its
- * tail. */
+/* Appends all members but the first to the name of the fused operator ("a+b+c"), adds their FLOP,
+ * and lists them as its tail. */
 static void add_tail(const struct fusion *fusion, const struct group *group, struct pz_op *fused) {
   struct pz_graph *graph = fusion->graph;
   struct pz_tail *tail = pz_alloc(graph->call, group->n - 1, sizeof *tail);
@@ -159,8 +159,6 @@ static void add_tail(const struct fusion *fusion, const struct group *group, str
   fused->tail = tail;
   fused->n_tail = group->n - 1;
 }
-
-/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* Forms the groups of one direction and replaces the operators by one for each group. */
 static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,

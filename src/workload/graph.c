@@ -14,6 +14,7 @@
 /* With this limit, the bytes of a layer's tensors can be added without checks for overflow. */
 static const int64_t MOST_TENSOR_BYTES = INT64_C(1) << 50;
 
+/* Makes an empty graph that allocates in the arena of the call. */
 void pz_graph_init(struct pz_graph *graph, struct pz_call *call, const char *model) {
   *graph = (struct pz_graph){.call = call,
                              .model = model,
@@ -46,7 +47,7 @@ struct pz_op *pz_graph_op(const struct pz_graph *graph, enum pz_direction direct
   return pz_vec_at(&graph->ops[direction], struct pz_op, index);
 }
 
-/* A tensor owns its storage until the builder makes it a view. */
+/* Adds a tensor, which owns its storage until the builder makes it a view. */
 uint32_t pz_graph_add_tensor(struct pz_graph *graph, const char *name, enum pz_tensor_role role,
                              int elem_bytes, struct pz_shape shape) {
   struct pz_tensor tensor = {.name = pz_copy_text(graph->call, name),
@@ -79,21 +80,24 @@ int64_t pz_tensor_bytes(const struct pz_tensor *tensor) {
   return tensor->elems * tensor->elem_bytes;
 }
 
+/* A tensor that passes through memory in parts is never there as a whole. */
 int64_t pz_tensor_held_bytes(const struct pz_tensor *tensor) {
   return (tensor->held ? tensor->held : tensor->elems) * tensor->elem_bytes;
 }
 
-/* Returns whether a list of n indices contains an index. */
+/* Returns whether a list of n tensors or operators contains an index. */
 static bool contains(const uint32_t *list, uint32_t n, uint32_t index) {
   for (uint32_t i = 0; i < n; i++)
     if (list[i] == index) return true;
   return false;
 }
 
+/* Returns whether a tensor is a result of the layer. */
 bool pz_graph_leaves(const struct pz_graph *graph, uint32_t tensor) {
   return tensor == graph->output || contains(graph->also_out, graph->n_also_out, tensor);
 }
 
+/* Returns whether a tensor only passes through the layer. */
 bool pz_graph_carries(const struct pz_graph *graph, uint32_t tensor) {
   bool enters = tensor == graph->input || contains(graph->also_in, graph->n_also_in, tensor);
   return enters && pz_graph_leaves(graph, tensor);
@@ -125,8 +129,8 @@ static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   if (op->op_class == PZ_CLASS_NONE) return;
   for (uint32_t i = 0; i < op->n_in; i++) {
     const struct pz_tensor *input = pz_graph_tensor(graph, op->in[i]);
-    bool counted = contains(op->in, i, op->in[i]);
-    if (counted) continue;
+    bool is_repeated = contains(op->in, i, op->in[i]);
+    if (is_repeated) continue;
     int64_t bytes = moved_bytes(graph, op, input);
     fits = fits && pz_add(&op->bytes_read, bytes);
     if (fits && input->role == PZ_ROLE_PARAM) op->weight_bytes += bytes;
@@ -138,8 +142,9 @@ static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   if (!fits) pz_raise_size_limit(graph->call, graph->model);
 }
 
-/* Returns whether a vector operator computes an address for every value, because it moves values
- * or its operands differ in shape or element size. */
+/* Returns whether a vector operator accesses memory with a stride or a broadcast, because it moves
+ * values, or its operands differ in shape or element size.  It then computes an address for every
+ * value, which makes it slower than its bytes suggest. */
 static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   bool moves_values = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT ||
                       op->kind == PZ_OP_CONCAT || op->kind == PZ_OP_ROTATE_HALF;
@@ -155,8 +160,8 @@ static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   return false;
 }
 
-/* Lists the predecessors of an operator, the operators of its direction that produce its inputs,
- * in ascending order. producer[t] is the operator that produces tensor t, or PZ_NONE. */
+/* Lists the operators of the same direction that produce an operator's inputs, in ascending order.
+ * producer[t] is the operator that produces tensor t, or PZ_NONE. */
 static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
                               const uint32_t *producer) {
   uint32_t *list = pz_alloc(graph->call, op->n_in, sizeof *list), n = 0;
@@ -171,7 +176,8 @@ static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
   op->n_pred = n;
 }
 
-/* Operators are in topological order, so producers come before their readers. */
+/* Sets the bytes and the predecessors of every operator.  Operators are in topological order, so
+ * producers come before their readers. */
 void pz_graph_account(struct pz_graph *graph) {
   uint32_t n_tensors = graph->tensors.n;
   uint32_t *producer = pz_alloc(graph->call, n_tensors, sizeof *producer);

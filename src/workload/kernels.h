@@ -9,33 +9,25 @@
 
 /* ---- norms of rows of `width` values --------------------------------------------------------- */
 
+/* Layer norm, with a weight and a bias if `affine` is set. */
 uint32_t pz_kernel_layernorm(struct pz_builder *builder, const char *name, uint32_t input,
                              int64_t width, bool affine);
 
+/* RMS norms: without weights, outside of the tensor-parallel regions, or inside, where each device
+ * has rows of its own heads or partial gradients of the same rows. */
+enum pz_norm_kind { PZ_NORM_PLAIN, PZ_NORM_OUTSIDE, PZ_NORM_INSIDE };
 uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
-                           int64_t width);
+                           int64_t width, enum pz_norm_kind kind);
 
-/* RMS norm inside a tensor-parallel region, where each device has rows of its own heads, or
- * partial gradients of the same rows.  The gradient of the weight is a partial sum. */
-uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *builder, const char *name, uint32_t input,
-                                  int64_t width);
-
-/* RMS norm of rows that are divided over the tensor-parallel group, like the weight.  The exchange
- * of the sums of squares, 4 bytes a row, is not counted. */
+/* RMS norm of each group of group_width values in rows of `width` values, which are divided over
+ * the tensor-parallel group, like the weight.  A group is on one device, unless it is the whole
+ * row.  The exchange of the sums of squares, 4 bytes a row, is not counted. */
 uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *builder, const char *name, uint32_t input,
-                                   int64_t width);
-
-/* RMS norm of each group of group_width values, all on one device.  The weight has `width` values
- * over all devices. */
-uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *builder, const char *name, uint32_t input,
-                                  int64_t width, int64_t group_width);
-
-/* RMS norm without a weight. */
-uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *builder, const char *name, uint32_t input,
-                                 int64_t width);
+                                   int64_t width, int64_t group_width);
 
 /* ---- element-wise functions, softmax, rotary embedding --------------------------------------- */
 
+/* Activation function of each value. */
 uint32_t pz_kernel_activation(struct pz_builder *builder, const char *name, enum pz_act act,
                               uint32_t input);
 
@@ -62,14 +54,13 @@ uint32_t pz_kernel_dropout(struct pz_builder *builder, const char *name, uint32_
 
 /* ---- embeddings and loss --------------------------------------------------------------------- */
 
-/* Looks up n_rows rows in a table of table_rows rows, which are divided over the tensor-parallel
- * group if `divide` is set. */
-uint32_t pz_kernel_embedding(struct pz_builder *builder, const char *name, int64_t n_rows,
-                             int64_t table_rows, int64_t width, bool divide);
+/* How devices of a tensor-parallel group hold the table of an embedding: as a whole on each of
+ * them, divided by rows, or divided by rows and owned by another layer. */
+enum pz_table { PZ_TABLE_WHOLE, PZ_TABLE_DIVIDED, PZ_TABLE_TIED };
 
-/* Looks up the rows of all tokens in a divided table that belongs to another layer. */
-uint32_t pz_kernel_embedding_tied(struct pz_builder *builder, const char *name, int64_t table_rows,
-                                  int64_t width);
+/* Looks up n_rows rows in a table of table_rows rows. */
+uint32_t pz_kernel_embedding(struct pz_builder *builder, const char *name, int64_t n_rows,
+                             int64_t table_rows, int64_t width, enum pz_table kind);
 
 /* Cross-entropy of the logits (tokens x this device's classes) and the labels.  If f32 is set,
  * eager code converts the logits to 32 bit. */

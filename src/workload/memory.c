@@ -51,19 +51,7 @@ static bool is_param_grad(const struct simulation *sim, uint32_t tensor) {
          sim->last_use[tensor] == PZ_NONE && tensor != sim->graph->input_grad;
 }
 
-/* Allocates the storage of an operator's result.  With PZ_GRADIENTS_IN_PLACE, gradients of
- * parameters are added to buffers that exist already. */
-static void allocate_result(struct simulation *sim, uint32_t tensor) {
-  uint32_t storage = storage_of(sim->graph, tensor);
-  const struct pz_tensor *owner = pz_graph_tensor(sim->graph, storage);
-  bool is_counted = owner->role == PZ_ROLE_ACTIVATION || owner->role == PZ_ROLE_GRAD;
-  if (sim->allocated[storage] || !is_counted) return;
-  if (is_param_grad(sim, tensor) && sim->gradients == PZ_GRADIENTS_IN_PLACE) return;
-  sim->allocated[storage] = true;
-  sim->bytes += pz_tensor_held_bytes(owner);
-}
-
-/* Releases a storage, if it is allocated. */
+/* Releases the bytes of a tensor that owns its storage, if they are allocated. */
 static void release_storage(struct simulation *sim, uint32_t storage) {
   if (!sim->allocated[storage]) return;
   sim->allocated[storage] = false;
@@ -104,17 +92,8 @@ static void release_logits(struct simulation *sim, const struct pz_op *op) {
   }
 }
 
-/* Returns the bytes that an operator uses in addition to its tensors.  A compiled embedding adds
- * up its gradient in 32 bit and converts the whole table (observed in the allocations of
- * torch.compile, PyTorch 2.11). */
-static int64_t scratch_bytes(const struct simulation *sim, const struct pz_op *op) {
-  bool converts_table = op->kind == PZ_OP_EMBEDDING && op->direction == PZ_BACKWARD &&
-                        !sim->eager && sim->gradients == PZ_GRADIENTS_KEPT;
-  if (!converts_table) return op->scratch_bytes;
-  return op->scratch_bytes + 4 * pz_graph_tensor(sim->graph, op->out[0])->elems;
-}
-
-/* Returns the peak and the net change of the live bytes while one direction of a layer runs. */
+/* Returns the peak and the net change of the live bytes while one direction of a layer runs, with
+ * an allocator that frees a tensor right after its last use. */
 static struct pz_live simulate(struct simulation sim) {
   struct pz_graph *graph = sim.graph;
   uint32_t n_tensors = graph->tensors.n;
@@ -140,8 +119,23 @@ static struct pz_live simulate(struct simulation sim) {
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = pz_graph_op(graph, sim.direction, i);
     release_logits(&sim, op);
-    for (uint32_t k = 0; k < op->n_out; k++) allocate_result(&sim, op->out[k]);
-    sim.peak_bytes = pz_max(sim.peak_bytes, sim.bytes + scratch_bytes(&sim, op));
+    for (uint32_t k = 0; k < op->n_out; k++) {
+      uint32_t storage = storage_of(graph, op->out[k]);
+      const struct pz_tensor *owner = pz_graph_tensor(graph, storage);
+      bool is_counted = owner->role == PZ_ROLE_ACTIVATION || owner->role == PZ_ROLE_GRAD;
+      /* Such gradients are added to buffers that exist already. */
+      bool is_in_place = sim.gradients == PZ_GRADIENTS_IN_PLACE && is_param_grad(&sim, op->out[k]);
+      if (sim.allocated[storage] || !is_counted || is_in_place) continue;
+      sim.allocated[storage] = true;
+      sim.bytes += pz_tensor_held_bytes(owner);
+    }
+    /* A compiled embedding adds up its gradient in 32 bit and converts the whole table (observed in
+     * the allocations of torch.compile, PyTorch 2.11). */
+    bool converts_table = op->kind == PZ_OP_EMBEDDING && op->direction == PZ_BACKWARD &&
+                          !sim.eager && sim.gradients == PZ_GRADIENTS_KEPT;
+    int64_t scratch_bytes = op->scratch_bytes;
+    if (converts_table) scratch_bytes += 4 * pz_graph_tensor(graph, op->out[0])->elems;
+    sim.peak_bytes = pz_max(sim.peak_bytes, sim.bytes + scratch_bytes);
     release_after(&sim, op, i);
   }
   return (struct pz_live){.peak_bytes = sim.peak_bytes, .net_bytes = sim.bytes};
@@ -149,10 +143,11 @@ static struct pz_live simulate(struct simulation sim) {
 
 /* ---- saved tensors --------------------------------------------------------------------------- */
 
-/* Returns whether a backward operator is the derivative of a combine and reads what a combine in
- * forward adds up.  On GPUs, the weights of a token's experts are multiplied inside the experts,
- * after the activation (Megatron Core, transformer/moe/experts.py: permuted_probs), so this
- * derivative does not read the results of the experts. */
+/* Returns whether a backward operator is the derivative of a combine (the weighted sum of a token's
+ * experts) and reads a tensor that a combine in forward adds up.  On GPUs, the weights of a token's
+ * experts are multiplied inside the experts, after the activation (Megatron Core,
+ * transformer/moe/experts.py: permuted_probs), so this derivative does not read the results of the
+ * experts. */
 static bool reads_combined(const struct pz_graph *graph, const struct pz_op *backward,
                            uint32_t storage) {
   if (backward->kind != PZ_OP_COMBINE) return false;
@@ -192,8 +187,6 @@ static void collect_saved(struct pz_graph *graph, enum pz_kernels kernels, struc
   layer->n_saved = list.n;
 }
 
-/* ---- tensors saved in fewer bits ------------------------------------------------------------- */
-
 /* Returns the forward operator that produces a tensor, or NULL if the tensor enters the layer. */
 static const struct pz_op *find_producer(const struct pz_graph *graph, uint32_t tensor) {
   for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
@@ -204,23 +197,19 @@ static const struct pz_op *find_producer(const struct pz_graph *graph, uint32_t 
   return NULL;
 }
 
-/* Returns whether an operator reads a parameter that is trained. */
-static bool has_trained_weight(const struct pz_graph *graph, const struct pz_op *op) {
-  for (uint32_t k = 0; k < op->n_in; k++) {
-    const struct pz_tensor *owner = pz_graph_tensor(graph, storage_of(graph, op->in[k]));
-    if (owner->role == PZ_ROLE_PARAM) return !owner->frozen;
-  }
-  return false;
-}
-
-/* Marks in uses[] the inputs of gated activations, and of GEMMs with trained weights except the
- * router and adapters, which stay in 16 bit.  If the input of a GEMM was gathered, the device
- * saves its own part. */
+/* Marks in uses[] the storages that gated activations and GEMMs with trained weights read, which
+ * can be saved in fewer bits.  Routers and adapters stay in 16 bit.  If the input of a GEMM was
+ * gathered from several devices, each device saves its own part. */
 static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
-    bool is_gemm = op->kind == PZ_OP_MATMUL && has_trained_weight(graph, op) && !pz_op_adapts(op) &&
-                   strncmp(op->name, "router", 6) != 0;
+    bool is_trained = false;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+      const struct pz_tensor *owner = pz_graph_tensor(graph, storage_of(graph, op->in[k]));
+      if (owner->role == PZ_ROLE_PARAM && !owner->frozen) is_trained = true;
+    }
+    bool stays_16bit = pz_op_adapts(op) || strncmp(op->name, "router", 6) == 0;
+    bool is_gemm = op->kind == PZ_OP_MATMUL && is_trained && !stays_16bit;
     if (!is_gemm && op->kind != PZ_OP_SWIGLU) continue;
     for (uint32_t k = 0; k < op->n_in; k++) {
       const struct pz_op *producer = is_gemm ? find_producer(graph, op->in[k]) : NULL;
@@ -231,19 +220,8 @@ static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   }
 }
 
-/* Marks in uses[] what backward operators other than GEMMs and gated activations read. */
-static void mark_backward_uses(const struct pz_graph *graph, uint8_t *uses) {
-  for (uint32_t i = 0; i < graph->ops[PZ_BACKWARD].n; i++) {
-    const struct pz_op *op = pz_graph_op(graph, PZ_BACKWARD, i);
-    bool is_other = op->kind != PZ_OP_MATMUL && op->kind != PZ_OP_SWIGLU &&
-                    op->op_class != PZ_CLASS_COLLECTIVE && op->op_class != PZ_CLASS_NONE;
-    for (uint32_t k = 0; k < op->n_in && is_other; k++)
-      uses[storage_of(graph, op->in[k])] |= PZ_SAVED_BY_OTHER;
-  }
-}
-
-/* GEMMs save their inputs in their own format, and a 16-bit tensor too if other operators read
- * it. */
+/* Returns the bytes by which a saved tensor is smaller in a form than in 16 bit.  GEMMs save their
+ * inputs in their own format, and in 16 bit too if other operators read them. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form) {
   bool by_gemm = uses & PZ_SAVED_BY_GEMM, by_gate = uses & PZ_SAVED_BY_GATE;
   bool by_other = uses & PZ_SAVED_BY_OTHER;
@@ -256,20 +234,27 @@ int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_sav
   bool four_bits = form == PZ_SAVED_GEMM_4BIT || form == PZ_SAVED_GEMM_4BIT_GATE;
   bool gates_too = form == PZ_SAVED_GEMM_8BIT_GATE || form == PZ_SAVED_GEMM_4BIT_GATE;
   if (by_gemm) {
-    /* GEMMs read a copy, which replaces the 16-bit tensor unless other operators read that one. */
+    /* GEMMs read a copy, which replaces the 16-bit tensor unless other operators read that one.
+     * A 4-bit copy has an 8-bit scale for each 16 values, so 9 bytes for 16 values. */
     int64_t copy_bytes = four_bits ? elements * 9 / 16 : elements;
     return (by_other ? 0 : 2 * elements) - copy_bytes;
   }
   return gates_too && by_gate && !by_other ? elements : 0;
 }
 
-/* Sets which operators read the saved tensors of a layer, the bytes by which each form is smaller,
- * and the sizes of logits and contexts. */
+/* Sets which operators read the saved tensors of a layer, the bytes that each form of saving them
+ * in fewer bits takes off, and the sizes of logits and attention contexts. */
 static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   uint8_t *uses = pz_alloc(graph->call, graph->tensors.n, sizeof *uses);
   uint8_t *saved_by = pz_alloc(graph->call, layer->n_saved + 1, sizeof *saved_by);
   mark_forward_uses(graph, uses);
-  mark_backward_uses(graph, uses);
+  for (uint32_t i = 0; i < graph->ops[PZ_BACKWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(graph, PZ_BACKWARD, i);
+    bool is_other = op->kind != PZ_OP_MATMUL && op->kind != PZ_OP_SWIGLU &&
+                    op->op_class != PZ_CLASS_COLLECTIVE && op->op_class != PZ_CLASS_NONE;
+    for (uint32_t k = 0; k < op->n_in && is_other; k++)
+      uses[storage_of(graph, op->in[k])] |= PZ_SAVED_BY_OTHER;
+  }
   for (uint32_t i = 0; i < layer->n_saved; i++) {
     const struct pz_tensor *tensor = pz_graph_tensor(graph, layer->saved[i]);
     saved_by[i] = uses[layer->saved[i]];
@@ -286,7 +271,7 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   }
 }
 
-/* Backward is simulated for each kind of gradient storage (enum pz_gradients). */
+/* Sets the memory of a layer.  Backward is simulated for each kind of gradient storage. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer) {
   bool *saved = pz_alloc(graph->call, graph->tensors.n, sizeof *saved);
@@ -335,8 +320,8 @@ struct model_memory {
   int64_t bytes, peak_bytes;
 };
 
-/* Simulates `count` equal layers.  The peak is in the first or the last of them.  Returns false if
- * a size overflows. */
+/* Simulates `count` equal layers, one after another.  Live bytes change by the same amount in each,
+ * so the peak is in the first or the last of them.  Returns false if a size overflows. */
 static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_direction direction,
                        int64_t count) {
   const struct pz_layer *layer = &memory->workload->layers[index];
@@ -363,21 +348,20 @@ static bool run_segment(struct model_memory *memory, const struct pz_segment *se
   return true;
 }
 
-/* Adds the bytes that stay allocated for a layer: weights, gradients, and constants.  Returns
- * false if a size overflows. */
-static bool add_fixed_bytes(int64_t *bytes, const struct pz_layer *layer) {
-  int64_t fixed = layer->params, gradients = layer->trained_params;
-  return pz_mul(&fixed, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
-         pz_add(&fixed, gradients) && pz_add(&fixed, layer->buffer_bytes) &&
-         pz_mul(&fixed, layer->count) && pz_add(bytes, fixed) && pz_add(bytes, layer->shared_bytes);
-}
-
+/* Returns the peak bytes of a training step: all layers forward, and then backward. */
 int64_t pz_memory_peak(struct pz_call *call, const struct pz_workload *workload) {
   int64_t bytes = pz_kernels_eager(workload->options.kernels) ? LIBRARY_WORKSPACE_BYTES : 0;
   struct model_memory memory = {.workload = workload};
   bool fits = true;
-  for (uint32_t i = 0; i < workload->n_layers; i++)
-    fits = fits && add_fixed_bytes(&bytes, &workload->layers[i]);
+  for (uint32_t i = 0; i < workload->n_layers; i++) {
+    /* Weights, gradients and constants stay allocated. */
+    const struct pz_layer *layer = &workload->layers[i];
+    int64_t fixed = layer->params, gradients = layer->trained_params;
+    fits = fits && pz_mul(&fixed, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
+           pz_add(&fixed, gradients) && pz_add(&fixed, layer->buffer_bytes) &&
+           pz_mul(&fixed, layer->count) && pz_add(&bytes, fixed) &&
+           pz_add(&bytes, layer->shared_bytes);
+  }
   for (uint32_t i = 0; i < workload->n_order; i++)
     fits = fits && run_segment(&memory, &workload->order[i], PZ_FORWARD);
   for (uint32_t remaining = workload->n_order; remaining > 0; remaining--)

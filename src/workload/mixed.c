@@ -3,12 +3,13 @@
  * A kind is a set of PZ_LAYER_* properties.  Families read the properties of every layer from a
  * configuration (pz_mixed_read_types, pz_mixed_read_attention, pz_mixed_mark_listed,
  * pz_mixed_mark).  Then pz_mixed_kinds() lists the kinds of as many layers as the user asks for,
- * with names that tell their differences. */
+ * with names that state their differences. */
 #include "workload/family.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Longest pattern of layers that is recognized; those of known models have at most half as many. */
 enum { LONGEST_PERIOD = 16 };
 
 static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYER_DENSE |
@@ -17,7 +18,7 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
 
 /* ---- reading properties ---------------------------------------------------------------------- */
 
-/* Layers beyond the limit are not marked; read_config() refuses such models. */
+/* Adds properties to a layer.  read_config() refuses models with layers beyond the limit. */
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties) {
   arch->has_mixed_layers = true;
   if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) arch->layer_kind[layer] |= (uint8_t)properties;
@@ -41,6 +42,7 @@ static unsigned read_layer_type(struct pz_fields *config, const char *key, const
   return 0;
 }
 
+/* Reads the types of all layers.  The list must have a known name for each layer. */
 void pz_mixed_read_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
                          const struct pz_layer_type *known) {
   const json_t *types = pz_fields_value(config, key);
@@ -53,6 +55,7 @@ void pz_mixed_read_types(struct pz_fields *config, struct pz_arch *arch, const c
     pz_mixed_mark(arch, i, read_layer_type(config, key, json_array_get(types, (size_t)i), known));
 }
 
+/* Marks the layers with a window or chunk, by the field layer_types or else by the period. */
 void pz_mixed_read_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
   static const struct pz_layer_type known[] = {{"sliding_attention", PZ_LAYER_LOCAL},
                                                {"chunked_attention", PZ_LAYER_LOCAL},
@@ -67,8 +70,9 @@ void pz_mixed_read_attention(struct pz_fields *config, struct pz_arch *arch, int
     pz_mixed_mark(arch, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
 }
 
+/* Adds or removes properties of the layers that a field lists by number. */
 void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                          unsigned properties, bool give) {
+                          unsigned properties, bool adds) {
   const json_t *list = pz_fields_value(config, key);
   if (!list || config->status != PZ_OK) return;
   for (size_t i = 0; i < json_array_size(list); i++) {
@@ -78,17 +82,10 @@ void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const 
       pz_fields_refuse(config, key, "a list of layers, from 0 to their number less one");
       return;
     }
-    pz_mixed_mark(arch, layer, give ? properties : 0);
-    if (!give && layer < PZ_MOST_MIXED_LAYERS) arch->layer_kind[layer] &= (uint8_t)~properties;
+    pz_mixed_mark(arch, layer, adds ? properties : 0);
+    if (!adds && layer < PZ_MOST_MIXED_LAYERS) arch->layer_kind[layer] &= (uint8_t)~properties;
   }
   if (!json_is_array(list)) pz_fields_refuse(config, key, "a list of layers");
-}
-
-void pz_mixed_remove_unused_recurrence(struct pz_arch *arch) {
-  unsigned union_of_kinds = arch->predict_kind | (arch->parallel_mixers ? PZ_LAYER_RECURRENT : 0);
-  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++)
-    union_of_kinds |= arch->layer_kind[i];
-  if (!(union_of_kinds & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
 }
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
@@ -105,18 +102,7 @@ static int64_t find_period(const struct pz_arch *arch) {
   return 1;
 }
 
-/* Returns the kind of a layer, without properties of parts that it lacks.  Layers beyond those of
- * the model continue the pattern of its last period. */
-static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t period) {
-  if (!arch->has_mixed_layers) return 0;
-  if (layer >= arch->layers) layer = arch->layers - period + (layer - arch->layers) % period;
-  unsigned kind = arch->layer_kind[layer];
-  bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
-  if (!attends) kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
-  if (kind & PZ_LAYER_NO_FFN) kind &= ~(unsigned)PZ_LAYER_DENSE;
-  return kind;
-}
-
+/* Returns the shape of a layer of the given kind: that of the model without other kinds. */
 struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind) {
   struct pz_arch layer = *arch;
   if (!arch->has_mixed_layers) return layer;
@@ -136,22 +122,6 @@ struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind) {
   if (kind & PZ_LAYER_NO_MIXER) layer.mixer = PZ_MIXER_NONE;
   layer.no_ffn = kind & PZ_LAYER_NO_FFN;
   return layer;
-}
-
-/* Returns the properties in which n kinds differ.  Missing rotary positions are no difference if
- * exactly the layers with full attention lack them. */
-static unsigned find_differences(const unsigned *kind, int n) {
-  unsigned common = PROPERTIES, present = 0;
-  bool unrotated_is_full = true;
-  for (int i = 0; i < n; i++) {
-    bool full = !(kind[i] & PZ_LAYER_LOCAL), unrotated = kind[i] & PZ_LAYER_UNROTATED;
-    common &= kind[i];
-    present |= kind[i];
-    if (full != unrotated) unrotated_is_full = false;
-  }
-  unsigned differences = present & ~common;
-  if (unrotated_is_full) differences &= ~(unsigned)PZ_LAYER_UNROTATED;
-  return differences;
 }
 
 /* Returns the name of a kind, such as "block_window_moe", from the properties in which the kinds
@@ -184,6 +154,7 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, u
   return pz_format(call, "block%s%s%s%s%s", mixer, span, rotation, index, ffn);
 }
 
+/* Lists the kinds of layers.  Layers of a kind are equal, so only one of each kind is built. */
 int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
                    struct pz_kind *kinds, uint32_t *kind_index) {
   int index_of[PZ_LAYER_REUSED * 2], count = 0;
@@ -192,7 +163,14 @@ int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
   /* index_of[kind] is its index in `kinds`, or -1 if it is new */
   memset(index_of, -1, sizeof index_of);
   for (int64_t i = 0; i < n; i++) {
-    unsigned kind = kind_of_layer(arch, i, period);
+    /* Layers beyond those of the model continue the pattern of its last period. */
+    int64_t past_end = i - arch->layers;
+    int64_t layer = past_end < 0 ? i : arch->layers - period + past_end % period;
+    unsigned kind = arch->has_mixed_layers ? arch->layer_kind[layer] : 0;
+    /* Properties of parts that a layer lacks make no difference. */
+    if (kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER))
+      kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
+    if (kind & PZ_LAYER_NO_FFN) kind &= ~(unsigned)PZ_LAYER_DENSE;
     if (index_of[kind] < 0) {
       properties[count] = kind;
       kinds[count] = (struct pz_kind){.arch = pz_mixed_layer_arch(arch, kind)};
@@ -202,7 +180,18 @@ int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
     kinds[index_of[kind]].count++;
     kind_index[i] = (uint32_t)index_of[kind];
   }
-  unsigned differences = find_differences(properties, count);
+  /* The names state the properties in which the kinds differ.  Missing rotary positions are not
+   * stated if exactly the layers with full attention lack them. */
+  unsigned common = PROPERTIES, present = 0;
+  bool unrotated_is_full = true;
+  for (int i = 0; i < count; i++) {
+    bool full = !(properties[i] & PZ_LAYER_LOCAL), unrotated = properties[i] & PZ_LAYER_UNROTATED;
+    common &= properties[i];
+    present |= properties[i];
+    if (full != unrotated) unrotated_is_full = false;
+  }
+  unsigned differences = present & ~common;
+  if (unrotated_is_full) differences &= ~(unsigned)PZ_LAYER_UNROTATED;
   for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, arch, properties[i], differences);
   return count;
 }

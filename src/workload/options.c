@@ -75,8 +75,8 @@ static const char *lora_word(const void *ctx, size_t i) {
   return i < N_LORA_WORDS ? lora_words[i].word : NULL;
 }
 
-/* Reads a list of modules such as "q+k+v", which ends at `end`.  Refuses lists that name a module
- * twice. */
+/* Reads a list of adapter modules such as "q+k+v", which ends at `end`, and returns their set.
+ * Refuses lists that name a module twice. */
 static int read_lora_modules(struct pz_call *call, const char *list, const char *end) {
   const char *word = list;
   int modules = 0;
@@ -101,7 +101,8 @@ static int read_lora_modules(struct pz_call *call, const char *list, const char 
   }
 }
 
-/* Megatron Core joins query, key and value in one linear layer, and gate and up in another one. */
+/* Returns whether adapters belong to only some of the linear layers that Megatron Core joins:
+ * query, key and value in one, gate and up in another one. */
 bool pz_lora_divides(const struct pz_lora *lora) {
   static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
   for (size_t i = 0; i < sizeof joint / sizeof *joint; i++) {
@@ -111,8 +112,8 @@ bool pz_lora_divides(const struct pz_lora *lora) {
   return false;
 }
 
-/* Writes the names of the modules into buf, such as "linear_qkv, linear_proj", and returns buf.
- * Megatron's names are preferred. */
+/* Writes the names of adapter modules into buf, such as "linear_qkv, linear_proj", and returns buf.
+ * Megatron's names, which may stand for several modules, come first in the table. */
 static char *spell_lora_modules(int modules, char *buf, size_t size) {
   size_t used = 0;
   *buf = '\0';
@@ -125,8 +126,8 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
   return buf;
 }
 
-/* "all" and "attention" stand for the modules that the model has. linear_fc1 of a model without
- * gates is the up projection alone. */
+/* Refuses adapters of layers that the model lacks.  "all" and "attention" stand for those modules
+ * that it has, and linear_fc1 of a model without gates is the up projection alone. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
   int requested = lora->modules & LORA_ALL, missing = requested & ~found;
@@ -142,8 +143,8 @@ void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_
            spell_lora_modules(found, found_names, sizeof found_names));
 }
 
-/* Parses the description of adapters, which has no blanks because launch scripts contain it
- * unquoted. */
+/* Parses the description of adapters ("lora:RANK:MODULES[:DROPOUT]", or "none").  It has no blanks,
+ * because launch scripts contain it unquoted. */
 static struct pz_lora read_lora(struct pz_call *call, const char *text) {
   struct pz_lora lora = {.rank = 0};
   if (!text || !*text || strcmp(text, "none") == 0) return lora;
@@ -175,6 +176,7 @@ static struct pz_lora read_lora(struct pz_call *call, const char *text) {
   return lora;
 }
 
+/* Arguments of pz_lora_parse(). */
 struct lora_arguments {
   const char *text;
   struct pz_lora *out;
@@ -205,6 +207,7 @@ void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *
   if (copy->peft) copy->lora = read_lora(call, copy->peft);
 }
 
+/* Raises an error for values that no model accepts. */
 void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *options,
                                int64_t least) {
   pz_require_range(call, "sequence length", options->seq, least, 1 << 24);

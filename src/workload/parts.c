@@ -52,7 +52,6 @@ static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *ar
     int64_t width = arch->ffn / (on_grid ? builder->options->etp : builder->options->tp);
     struct pz_split split = {.name = names->split,
                              .whole = build_up(builder, arch, names->gate_up, input, 2 * arch->ffn),
-                             .parts = 2,
                              .widths = {width, width},
                              .names = {"gate", "up"}};
     pz_build_split(builder, &split, part);
@@ -64,7 +63,8 @@ static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *ar
   return build_down(builder, arch, names->down, inner);
 }
 
-/* Adds a dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
+/* Adds a dense feed-forward, act(x W1 + b1) W2 + b2 or a gated one, with the collectives that enter
+ * and leave its tensor-parallel region. */
 static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch, bool gated,
                           uint32_t input) {
   uint32_t state = pz_build_enter(builder, "mlp", input);
@@ -87,7 +87,7 @@ static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch
 static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch,
                                  uint32_t state, uint32_t weights) {
   if (!arch->plain_experts) return build_gated(builder, arch, &MLP, state);
-  bool multiplies_weights = !pz_is_eager(builder);
+  bool multiplies_weights = !builder->eager;
   state = build_up(builder, arch, MLP.up, state, arch->ffn);
   if (multiplies_weights && arch->act == PZ_ACT_RELU2) {
     state = pz_build_binary(builder, PZ_OP_POW, MLP.act, state, weights);
@@ -99,27 +99,22 @@ static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arc
   return build_down(builder, arch, MLP.down, state);
 }
 
-/* Converts the router's logits to weights of experts. */
-static uint32_t build_expert_weights(struct pz_builder *builder, const struct pz_arch *arch,
-                                     uint32_t logits) {
-  bool softmax = arch->router == PZ_ROUTER_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SOFTMAX;
-  if (softmax) return pz_build_unary(builder, PZ_OP_SOFTMAX, "router_softmax", logits);
-  return pz_build_unary(builder, PZ_OP_SIGMOID, "router_sigmoid", logits);
-}
-
 /* Adds the router.  Returns the weights of the chosen experts, rows x experts_per_token, which are
  * computed in 32 bit.  *index receives the chosen experts. */
 static uint32_t build_router(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                              int64_t rows, uint32_t *index) {
   bool weighs_chosen =
       arch->router == PZ_ROUTER_CHOSEN_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SIGMOID;
+  bool softmax = arch->router == PZ_ROUTER_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SOFTMAX;
+  int weight_kind = softmax ? PZ_OP_SOFTMAX : PZ_OP_SIGMOID;
+  const char *weight_name = softmax ? "router_softmax" : "router_sigmoid";
   uint32_t logits = pz_build_linear(builder, &(struct pz_linear){.name = "router",
                                                                  .input = input,
                                                                  .in = arch->hidden,
                                                                  .out = arch->experts,
                                                                  .bias = arch->router_bias});
   uint32_t weights = pz_build_cast(builder, "router.to_f32", logits, PZ_B32);
-  if (!weighs_chosen) weights = build_expert_weights(builder, arch, weights);
+  if (!weighs_chosen) weights = pz_build_unary(builder, weight_kind, weight_name, weights);
   struct pz_shape chosen = PZ_SHAPE(rows, arch->experts_per_token);
   weights = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_TOPK,
                                                       .name = "router_topk",
@@ -128,14 +123,14 @@ static uint32_t build_router(struct pz_builder *builder, const struct pz_arch *a
                                                       .aux_shape = chosen,
                                                       .aux_bytes = PZ_INDEX,
                                                       .aux = index});
-  if (weighs_chosen) weights = build_expert_weights(builder, arch, weights);
+  if (weighs_chosen) weights = pz_build_unary(builder, weight_kind, weight_name, weights);
   return pz_build_cast(builder, "router.to_b16", weights, PZ_B16);
 }
 
 /* Copies the rows of tokens into one row for each of their experts. */
 static uint32_t build_dispatch(struct pz_builder *builder, const struct pz_arch *arch,
                                uint32_t input, uint32_t index, int64_t rows) {
-  int kind = pz_is_eager(builder) ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH;
+  int kind = builder->eager ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH;
   return pz_build_shaped(builder, kind, "dispatch", input, index,
                          PZ_SHAPE(rows * arch->experts_per_token, arch->hidden));
 }
@@ -144,7 +139,7 @@ static uint32_t build_dispatch(struct pz_builder *builder, const struct pz_arch 
 static uint32_t build_combine(struct pz_builder *builder, const struct pz_arch *arch,
                               uint32_t results, uint32_t weights, uint32_t index, int64_t rows) {
   struct pz_shape shape = PZ_SHAPE(rows, arch->hidden);
-  if (pz_is_eager(builder)) {
+  if (builder->eager) {
     uint32_t weighted = pz_build_binary(builder, PZ_OP_MUL, "combine_weights", results, weights);
     return pz_build_shaped(builder, PZ_OP_SCATTER_ADD, "combine", weighted, index, shape);
   }
@@ -154,8 +149,8 @@ static uint32_t build_combine(struct pz_builder *builder, const struct pz_arch *
                                                    .shape = shape});
 }
 
-/* Adds the shared expert, which serves every token.  Its input is inside a tensor-parallel
- * region. */
+/* Adds the shared expert, a feed-forward that every token uses in addition to its routed experts.
+ * Its input is inside of a tensor-parallel region. */
 static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
                                     uint32_t state) {
   struct pz_arch dense = *arch;
@@ -167,7 +162,9 @@ static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_
   return build_down(builder, &dense, SHARED.down, state);
 }
 
-/* Multiplies the result of the shared expert by a gate of the token, if the model has one. */
+/* Multiplies the result of the shared expert by the sigmoid of a projection of the token, if the
+ * model has such a gate.  `outside` is whether both tensors are outside of the tensor-parallel
+ * regions. */
 static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
                                    uint32_t input, uint32_t result, bool outside) {
   if (!arch->shared_gate) return result;
@@ -181,9 +178,9 @@ static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_a
   return pz_build_binary(builder, PZ_OP_MUL, "shared_weigh", result, gate);
 }
 
-/* Projects the hidden width to the latent width of the experts (`down`) or back, if the model has
- * a latent width.  All devices compute the projection outside of the region (Megatron Core,
- * transformer/moe/moe_layer.py: fc1_latent_proj). */
+/* Projects the hidden width to the latent width of the experts, or back if `down` is not set.  Does
+ * nothing for a model without a latent width.  All devices compute the projection outside of the
+ * region (Megatron Core, transformer/moe/moe_layer.py: fc1_latent_proj). */
 static uint32_t project_expert_latent(struct pz_builder *builder, const struct pz_arch *arch,
                                       uint32_t input, bool down) {
   if (!arch->expert_latent) return input;
@@ -196,33 +193,30 @@ static uint32_t project_expert_latent(struct pz_builder *builder, const struct p
                                              .outside_regions = true});
 }
 
-/* Sorts rows that came from several devices by expert, or back.  Each device sent them in the
- * order of its own tokens. */
-static uint32_t sort_rows(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
-                          uint32_t input) {
-  bool is_sorted = builder->options->ep == 1 || pz_local_experts(builder, arch->experts) == 1;
-  return is_sorted ? input : pz_build_unary(builder, PZ_OP_SORT, name, input);
-}
-
 /* Adds experts on a device grid of their own.  Each device routes the tokens that it has outside
  * of the tensor-parallel regions, sends every row to the device of its expert, and receives the
  * result.  The option `imbalance` is the ratio of the rows that the fullest device receives to
  * those that it sends. */
 static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_arch *arch,
                                    const struct pz_arch *inner, uint32_t input) {
-  int64_t rows = pz_rows_outside(builder), sent = rows * arch->experts_per_token;
+  int64_t rows = builder->rows_outside, sent = rows * arch->experts_per_token;
   int64_t received = (int64_t)((double)sent * builder->options->imbalance);
+  /* Rows arrive in the order of the devices that send them, and are sorted by expert. */
+  bool sorts = builder->options->ep > 1 && pz_local_experts(builder, arch->experts) > 1;
   uint32_t index = PZ_NONE, weights = build_router(builder, arch, input, rows, &index);
   uint32_t result = project_expert_latent(builder, arch, input, true);
   result = build_dispatch(builder, inner, result, index, rows);
-  result = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", result, received);
-  result = sort_rows(builder, arch, "dispatch.sort", result);
-  result = pz_build_on_grid(builder, PZ_OP_ALL_GATHER, "experts.gather", result,
-                            received * builder->options->etp);
+  result = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, "dispatch.all_to_all",
+                             result, PZ_SHAPE(received, inner->hidden));
+  if (sorts) result = pz_build_unary(builder, PZ_OP_SORT, "dispatch.sort", result);
+  result = pz_build_exchange(builder, PZ_OP_ALL_GATHER, PZ_PEERS_EXPERT_TENSOR, "experts.gather",
+                             result, PZ_SHAPE(received * builder->options->etp, inner->hidden));
   result = build_expert_mlp(builder, inner, result, weights);
-  result = pz_build_on_grid(builder, PZ_OP_REDUCE_SCATTER, "experts.sum", result, received);
-  result = sort_rows(builder, arch, "combine.sort", result);
-  result = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "combine.all_to_all", result, sent);
+  result = pz_build_exchange(builder, PZ_OP_REDUCE_SCATTER, PZ_PEERS_EXPERT_TENSOR, "experts.sum",
+                             result, PZ_SHAPE(received, inner->hidden));
+  if (sorts) result = pz_build_unary(builder, PZ_OP_SORT, "combine.sort", result);
+  result = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, "combine.all_to_all",
+                             result, PZ_SHAPE(sent, inner->hidden));
   result = build_combine(builder, inner, result, weights, index, rows);
   result = project_expert_latent(builder, arch, result, false);
   if (!arch->shared_ffn) return result;
@@ -269,17 +263,8 @@ static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *
 static uint32_t build_norm(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input) {
   return arch->rms_norm
-             ? pz_kernel_rmsnorm(builder, name, input, arch->hidden)
+             ? pz_kernel_rmsnorm(builder, name, input, arch->hidden, PZ_NORM_OUTSIDE)
              : pz_kernel_layernorm(builder, name, input, arch->hidden, arch->norm_affine);
-}
-
-/* Mixes tokens by attention, by the recurrence, or by the sum of both. */
-static uint32_t mix_tokens(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
-  if (arch->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(builder, arch, input);
-  uint32_t attention = pz_part_attention(builder, arch, input);
-  if (!arch->parallel_mixers) return attention;
-  return pz_build_binary(builder, PZ_OP_ADD, "join", attention,
-                         pz_part_recurrence(builder, arch, input));
 }
 
 /* Names of the operators around one half of a block. */
@@ -294,8 +279,9 @@ static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dro
                                RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
                                                  "recurrent_dropout", "recurrent_residual"};
 
-/* Adds one half of a block, x + dropout(f(x)), where f mixes tokens or is the feed-forward.  Norms
- * precede f, follow f, or both; a model with neither has a norm after the sum. */
+/* Adds one half of a block, x + dropout(f(x)).  If mixes_tokens is set, f is attention, a
+ * recurrence, or the sum of both; otherwise it is the feed-forward.  Norms precede f, follow f, or
+ * both; a model with neither has a norm after the sum. */
 static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                            bool mixes_tokens) {
   const struct half_names *names = &FFN_HALF;
@@ -303,12 +289,18 @@ static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arc
   if (is_absent) return input;
   if (mixes_tokens) names = arch->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF : &RECURRENT_HALF;
   uint32_t result = arch->pre_norm ? build_norm(builder, arch, names->norm, input) : input;
-  if (mixes_tokens)
-    result = mix_tokens(builder, arch, result);
-  else if (arch->experts)
+  if (mixes_tokens && arch->mixer != PZ_MIXER_ATTENTION) {
+    result = pz_part_recurrence(builder, arch, result);
+  } else if (mixes_tokens) {
+    uint32_t attention = pz_part_attention(builder, arch, result, result);
+    result = arch->parallel_mixers ? pz_build_binary(builder, PZ_OP_ADD, "join", attention,
+                                                     pz_part_recurrence(builder, arch, result))
+                                   : attention;
+  } else if (arch->experts) {
     result = build_experts(builder, arch, result);
-  else
+  } else {
     result = build_mlp(builder, arch, arch->gated_ffn, result);
+  }
   if (arch->post_norm) result = build_norm(builder, arch, names->post_norm, result);
   result = pz_kernel_dropout(builder, names->dropout, result, arch->drop_hidden);
   result = pz_build_binary(builder, PZ_OP_ADD, names->residual, input, result);
@@ -316,26 +308,20 @@ static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arc
                                            : build_norm(builder, arch, names->norm, result);
 }
 
-/* Adds a block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one
- * norm for both. */
-static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz_arch *arch,
-                                     uint32_t input) {
-  uint32_t normed = build_norm(builder, arch, "attention_norm", input);
-  uint32_t attention = pz_part_attention(builder, arch, normed);
-  attention = pz_kernel_dropout(builder, "attention_out_dropout", attention, arch->drop_hidden);
-  uint32_t mlp = arch->shares_norm ? normed : build_norm(builder, arch, "mlp_norm", input);
-  mlp = build_mlp(builder, arch, false, mlp);
-  mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
-  return pz_build_binary(builder, PZ_OP_ADD, "residual",
-                         pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention), input);
-}
-
-/* Builds a block.  The decoder of a model with an encoder has cross-attention between the two
+/* Builds a block.  Parallel halves both read the input: x + attention(norm1(x)) + mlp(norm2(x)), or
+ * with one norm for both.  The decoder of a model with an encoder has cross-attention between the
  * halves. */
 static void build_block(struct pz_builder *builder, const struct pz_arch *arch) {
   uint32_t state = pz_build_input(builder, arch->hidden);
   if (arch->parallel_residual) {
-    builder->graph->output = build_parallel_block(builder, arch, state);
+    uint32_t normed = build_norm(builder, arch, "attention_norm", state);
+    uint32_t attention = pz_part_attention(builder, arch, normed, normed);
+    attention = pz_kernel_dropout(builder, "attention_out_dropout", attention, arch->drop_hidden);
+    uint32_t mlp = arch->shares_norm ? normed : build_norm(builder, arch, "mlp_norm", state);
+    mlp = build_mlp(builder, arch, false, mlp);
+    mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
+    mlp = pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention);
+    builder->graph->output = pz_build_binary(builder, PZ_OP_ADD, "residual", mlp, state);
     return;
   }
   state = build_half(builder, arch, state, true);
@@ -343,7 +329,7 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
   if (attends_to_encoder) {
     uint32_t source = pz_build_carried(builder, "encoder_output", arch->hidden);
     uint32_t result = build_norm(builder, arch, "cross_norm", state);
-    result = pz_part_cross_attention(builder, arch, result, source);
+    result = pz_part_attention(builder, arch, result, source);
     result = pz_kernel_dropout(builder, "cross_dropout", result, arch->drop_hidden);
     state = pz_build_binary(builder, PZ_OP_ADD, "cross_residual", state, result);
   }
@@ -379,20 +365,9 @@ static void build_bridge(struct pz_builder *builder, const struct pz_arch *arch)
   pz_build_also_out(builder,
                     pz_kernel_dropout(builder, "encoder_dropout", state, arch->drop_hidden));
   build_position_bias(builder, arch);
-  state = pz_kernel_embedding_tied(builder, "targets", arch->vocab, arch->hidden);
+  state = pz_kernel_embedding(builder, "targets", builder->tokens, arch->vocab, arch->hidden,
+                              PZ_TABLE_TIED);
   builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", state, arch->drop_embed);
-}
-
-/* Adds the computation of the sine and cosine tables of rotary positions, which eager code does
- * once for all layers. */
-static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch *arch) {
-  if (!pz_is_composite(builder) || !arch->rotary_dims || arch->stored_tables) return;
-  struct pz_shape shape = PZ_SHAPE(builder->local_seq, arch->rotary_dims);
-  uint32_t angles = pz_build_data(builder, "angles", PZ_B32, shape);
-  uint32_t cos = pz_build_unary(builder, PZ_OP_COS, "cos.f32", angles);
-  pz_build_cast(builder, "cos", cos, PZ_B16);
-  uint32_t sin = pz_build_unary(builder, PZ_OP_SIN, "sin.f32", angles);
-  pz_build_cast(builder, "sin", sin, PZ_B16);
 }
 
 /* Builds the embedding layer, which adds up the embeddings of token, segment and position that the
@@ -400,14 +375,22 @@ static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch
 static void build_embedding(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden, embed_dim = arch->embed_dim;
   if (arch->position_buckets) build_position_bias(builder, arch);
-  build_rotary_tables(builder, arch);
-  uint32_t state =
-      pz_kernel_embedding(builder, "tokens", builder->tokens, arch->vocab, embed_dim, true);
+  if (builder->composite && arch->rotary_dims && !arch->stored_tables) {
+    /* Eager code computes the sine and cosine tables of rotary positions once for all layers. */
+    struct pz_shape shape = PZ_SHAPE(builder->local_seq, arch->rotary_dims);
+    uint32_t angles = pz_build_data(builder, "angles", PZ_B32, shape);
+    uint32_t cos = pz_build_unary(builder, PZ_OP_COS, "cos.f32", angles);
+    pz_build_cast(builder, "cos", cos, PZ_B16);
+    uint32_t sin = pz_build_unary(builder, PZ_OP_SIN, "sin.f32", angles);
+    pz_build_cast(builder, "sin", sin, PZ_B16);
+  }
+  uint32_t state = pz_kernel_embedding(builder, "tokens", builder->tokens, arch->vocab, embed_dim,
+                                       PZ_TABLE_DIVIDED);
   builder->model_params -= arch->vocab_padding * embed_dim;
   if (arch->segment_types) {
-    int64_t rows = pz_rows_outside(builder);
+    int64_t rows = builder->rows_outside;
     uint32_t types =
-        pz_kernel_embedding(builder, "types", rows, arch->segment_types, hidden, false);
+        pz_kernel_embedding(builder, "types", rows, arch->segment_types, hidden, PZ_TABLE_WHOLE);
     state = pz_build_binary(builder, PZ_OP_ADD, "add_types", state, types);
   }
   if (embed_dim != hidden)
@@ -417,7 +400,8 @@ static void build_embedding(struct pz_builder *builder, const struct pz_arch *ar
   if (arch->learned_positions) {
     int64_t rows = builder->local_seq, table_rows = arch->positions + arch->extra_positions;
     if (builder->options->sequence_parallel) rows /= builder->options->tp;
-    uint32_t positions = pz_kernel_embedding(builder, "positions", rows, table_rows, hidden, false);
+    uint32_t positions =
+        pz_kernel_embedding(builder, "positions", rows, table_rows, hidden, PZ_TABLE_WHOLE);
     state = pz_build_binary(builder, PZ_OP_ADD, "add_positions", state, positions);
   }
   if (arch->scale_embed) state = pz_build_unary(builder, PZ_OP_SCALE, "scale_tokens", state);
@@ -425,8 +409,7 @@ static void build_embedding(struct pz_builder *builder, const struct pz_arch *ar
   builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", state, arch->drop_embed);
 }
 
-/* Adds the logits over the vocabulary, and the loss, which is the result of the layer.  The input
- * has rows of embed_dim values. */
+/* Adds the logits over the vocabulary, and the loss, which is the result of the layer. */
 static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
   struct pz_linear linear = {.name = "logits",
                              .input = pz_build_enter(builder, "logits", input),
@@ -449,11 +432,12 @@ static void build_prediction(struct pz_builder *builder, const struct pz_arch *a
   int64_t hidden = arch->hidden;
   builder->repeats_weights = arch->repeats_weights;
   uint32_t state = pz_build_input(builder, hidden);
-  uint32_t next = pz_kernel_embedding_tied(builder, "next_tokens", arch->vocab, hidden);
+  uint32_t next = pz_kernel_embedding(builder, "next_tokens", builder->tokens, arch->vocab, hidden,
+                                      PZ_TABLE_TIED);
   next = build_norm(builder, arch, "next_norm", next);
   uint32_t result = build_norm(builder, arch, "state_norm", state);
   result = pz_build_shaped(builder, PZ_OP_CONCAT, "join", next, result,
-                           PZ_SHAPE(pz_rows_outside(builder), 2 * hidden));
+                           PZ_SHAPE(builder->rows_outside, 2 * hidden));
   result = pz_build_linear_outside(
       builder,
       &(struct pz_linear){.name = "project", .input = result, .in = 2 * hidden, .out = hidden});
@@ -487,7 +471,8 @@ static void build_head(struct pz_builder *builder, const struct pz_arch *arch) {
   build_loss(builder, arch, state);
 }
 
-void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch) {
+void pz_part_layer(struct pz_builder *builder, void *ctx) {
+  const struct pz_arch *arch = ctx;
   switch (arch->part) {
   case PZ_PART_EMBEDDING: build_embedding(builder, arch); break;
   case PZ_PART_BLOCK:

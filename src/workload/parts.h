@@ -5,18 +5,17 @@
 
 #include "workload/kernels.h"
 
-/* Builds the layer that arch->part states. */
-void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch);
+/* Builds the layer that a struct pz_arch describes, whose member `part` states its kind (a callback
+ * of struct pz_layer_plan). */
+void pz_part_layer(struct pz_builder *builder, void *arch);
 
 /* ---- attention.c ----------------------------------------------------------------------------- */
 
-/* Adds self-attention of rows of `hidden` values.  The result is outside of the tensor-parallel
- * region. */
-uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
-
-/* Adds attention of the input to the rows of `source`, which has as many rows. */
-uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
-                                 uint32_t input, uint32_t source);
+/* Adds attention of the input's rows of `hidden` values to those of `source`, which has as many
+ * rows: self-attention if both are the same tensor, otherwise cross-attention.  The result is
+ * outside of the tensor-parallel region. */
+uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
+                           uint32_t source);
 
 /* Returns whether `tp` devices share key/value heads: each device has one head, and several
  * devices have the same. */
@@ -26,13 +25,9 @@ bool pz_attention_shares(const struct pz_arch *arch, int64_t tp);
 void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
                       const struct pz_workload_options *options);
 
-/* Returns how many keys of a sample the attention of this device reads, including its own. */
+/* Returns how many keys of a sample the attention of this device reads: those of its own tokens and
+ * those that other devices of the context group send. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch);
-
-/* Adds an all-to-all over the context group that exchanges tokens for heads, or back.  The result
- * has the given shape. */
-uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
-                             struct pz_shape shape);
 
 /* ---- recurrence.c ---------------------------------------------------------------------------- */
 

@@ -10,14 +10,14 @@
 
 #include "core/num.h"
 
-/* Sizes of a recurrence on one device.  `inner` is the width of all heads, and `keys` is that of B
- * or C (Mamba-2) or of key or query (delta rule). */
+/* Sizes of a recurrence on one device.  `inner` is the width of its heads together, and `keys` is
+ * that of B or C (Mamba-2) or of key or query (delta rule). */
 struct recurrence_sizes {
   int64_t heads, groups, inner, keys;
 };
 
-/* Returns the sizes on one device if tensor and context parallelism divide the heads over tp * cp
- * devices.  If there are fewer groups than devices, groups are repeated. */
+/* Returns the sizes on one device if tp * cp devices divide the heads.  If there are fewer groups
+ * than devices, several devices have the same group. */
 static struct recurrence_sizes find_sizes(const struct pz_recurrence *recurrence, int64_t tp,
                                           int64_t cp) {
   int64_t heads = recurrence->heads / tp / cp, groups = pz_max(recurrence->groups / tp / cp, 1);
@@ -25,6 +25,7 @@ static struct recurrence_sizes find_sizes(const struct pz_recurrence *recurrence
                                    groups * recurrence->state};
 }
 
+/* Refuses a context-parallel degree that does not divide the heads and groups of a device. */
 void pz_check_recurrence(struct pz_call *call, const char *model, const struct pz_arch *arch,
                          const struct pz_workload_options *options) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -47,7 +48,7 @@ void pz_check_recurrence(struct pz_call *call, const char *model, const struct p
 
 /* ---- common parts ---------------------------------------------------------------------------- */
 
-/* Enters the tensor-parallel region and projects the input to `out` columns over all devices. */
+/* Enters the tensor-parallel region and projects to `out` columns, which its devices divide. */
 static uint32_t project_in(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input, int64_t out) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
@@ -73,30 +74,21 @@ static uint32_t project_out(struct pz_builder *builder, const struct pz_arch *ar
 }
 
 /* Copies rows so that the tokens of a sample are consecutive, as the libraries expect.  Megatron
- * Core stores the samples of a token consecutively, and the pieces of a context group must be put
- * in order. */
+ * Core stores the samples of a token consecutively, and the two parts of the sequence that each
+ * device of a context group has must be put in order. */
 static uint32_t order_by_samples(struct pz_builder *builder, const char *name, uint32_t input) {
   bool is_ordered = builder->options->mbs == 1 && builder->options->cp == 1;
   return is_ordered ? input : pz_build_unary(builder, PZ_OP_COPY, name, input);
 }
 
-/* Exchanges tokens for heads over the context group before the convolution (Megatron Core,
- * ssm/mamba_context_parallel.py).  `width` is that of a row of the result. */
-static uint32_t exchange_to_heads(struct pz_builder *builder, uint32_t input, int64_t width) {
-  if (builder->options->cp == 1) return input;
-  return pz_context_exchange(builder, "to_heads", input,
-                             PZ_SHAPE(builder->tokens * builder->options->cp, width));
-}
-
-/* Exchanges heads for tokens over the context group after the scan.  `width` is that of a row of
- * the result. */
+/* Exchanges heads for tokens after the scan.  The result has rows of `width` values. */
 static uint32_t exchange_to_tokens(struct pz_builder *builder, uint32_t input, int64_t width) {
   input = order_by_samples(builder, "to_tokens.order", input);
-  if (builder->options->cp == 1) return input;
-  return pz_context_exchange(builder, "to_tokens", input, PZ_SHAPE(builder->tokens, width));
+  return pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, "to_tokens", input,
+                           PZ_SHAPE(builder->tokens, width));
 }
 
-/* Adds a parameter with `values` values for each of n heads or channels. */
+/* Adds a parameter of n heads or channels, each with `values` values, divided over the group. */
 static uint32_t add_head_param(struct pz_builder *builder, const char *name, int64_t n,
                                int64_t values) {
   return pz_build_param(builder, name, PZ_SHAPE(n / builder->options->tp, values), n * values,
@@ -132,10 +124,12 @@ static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *a
   int64_t rows = builder->tokens * options->cp, chunk = pz_min(recurrence->chunk, options->seq);
   uint32_t projected =
       project_in(builder, arch, "mamba_in", input, 2 * all.inner + 2 * all.keys + all.heads);
-  projected = exchange_to_heads(builder, projected, 2 * local.inner + 2 * local.keys + local.heads);
+  /* The context group exchanges tokens for heads before the convolution (Megatron Core,
+   * ssm/mamba_context_parallel.py). */
+  projected = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, "to_heads", projected,
+                                PZ_SHAPE(rows, 2 * local.inner + 2 * local.keys + local.heads));
   struct pz_split split = {.name = "mamba_split",
                            .whole = order_by_samples(builder, "to_heads.order", projected),
-                           .parts = 3,
                            .widths = {local.inner, local.inner + 2 * local.keys, local.heads},
                            .names = {"gate", "xbc", "dt"}};
   uint32_t part[3];
@@ -156,11 +150,9 @@ static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *a
       .shape = PZ_SHAPE(rows, local.inner),
       .saved = PZ_SHAPE(rows, local.inner)};
   uint32_t result = exchange_to_tokens(builder, pz_build_scan(builder, &scan), by_tp.inner);
-  if (recurrence->norms == 1)
-    result = pz_kernel_rmsnorm_divided(builder, "mamba_norm", result, all.inner);
-  else if (recurrence->norms)
-    result = pz_kernel_rmsnorm_groups(builder, "mamba_norm", result, all.inner,
-                                      all.inner / recurrence->norms);
+  if (recurrence->norms)
+    result = pz_kernel_rmsnorm_divided(builder, "mamba_norm", result, all.inner,
+                                       all.inner / recurrence->norms);
   return project_out(builder, arch, "mamba_out", result);
 }
 
@@ -183,8 +175,8 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
   int64_t qkv_width = local.inner + 2 * local.keys;
   struct pz_split split = {
       .name = "delta_split",
-      .whole = exchange_to_heads(builder, projected, qkv_width + local.inner + 2 * local.heads),
-      .parts = 4,
+      .whole = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, "to_heads", projected,
+                                 PZ_SHAPE(rows, qkv_width + local.inner + 2 * local.heads)),
       .widths = {qkv_width, local.inner, local.heads, local.heads},
       .names = {"qkv", "gate", "beta", "decay"}};
   uint32_t part[4], qkv[3];
@@ -196,7 +188,6 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
   struct pz_split heads = {.name = "delta_heads",
                            .whole = build_convolution(builder, recurrence, "delta_conv", channels,
                                                       all.inner + 2 * all.keys),
-                           .parts = 3,
                            .widths = {local.keys, local.keys, local.inner},
                            .names = {"query", "key", "value"}};
   pz_build_split(builder, &heads, qkv);
@@ -216,7 +207,7 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
       .shape = PZ_SHAPE(rows, local.inner),
       .saved = PZ_SHAPE(rows, local.heads, chunk)};
   uint32_t result = pz_build_scan(builder, &rule);
-  result = pz_kernel_rmsnorm_inside(builder, "delta_norm", result, recurrence->head_dim);
+  result = pz_kernel_rmsnorm(builder, "delta_norm", result, recurrence->head_dim, PZ_NORM_INSIDE);
   result = pz_kernel_gated(builder, "delta_gate", PZ_ACT_SILU, gate, result);
   return project_out(builder, arch, "delta_out", exchange_to_tokens(builder, result, by_tp.inner));
 }
@@ -224,8 +215,8 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
 /* ---- Mamba ----------------------------------------------------------------------------------- */
 
 /* Adds a Mamba layer.  Steps (dt), B and C are projected from the result of the convolution, each
- * with a norm (Jamba).  The scan has one decay for each value of a state, which costs as much as a
- * chunk of as many tokens. */
+ * with a norm (Jamba).  Every value of a state has a decay of its own, so a token of the scan costs
+ * as much as it would in Mamba-2 with chunks as long as the state. */
 static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *arch,
                             uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -234,7 +225,6 @@ static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *ar
   struct pz_split halves = {.name = "mamba_split",
                             .whole =
                                 project_in(builder, arch, "mamba_in", input, 2 * recurrence->heads),
-                            .parts = 2,
                             .widths = {inner, inner},
                             .names = {"x", "gate"}};
   uint32_t half[2], dbc[3];
@@ -251,13 +241,12 @@ static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *ar
   if (options->tp > 1) selected = pz_build_all_reduce(builder, "mamba_select", selected);
   struct pz_split steps = {.name = "mamba_steps",
                            .whole = selected,
-                           .parts = 3,
                            .widths = {recurrence->dt_rank, state, state},
                            .names = {"dt", "b", "c"}};
   static const char *const norms[] = {"mamba_dt_norm", "mamba_b_norm", "mamba_c_norm"};
   pz_build_split(builder, &steps, dbc);
   for (int i = 0; i < 3; i++)
-    dbc[i] = pz_kernel_rmsnorm_inside(builder, norms[i], dbc[i], steps.widths[i]);
+    dbc[i] = pz_kernel_rmsnorm(builder, norms[i], dbc[i], steps.widths[i], PZ_NORM_INSIDE);
   uint32_t dt = pz_build_linear(builder, &(struct pz_linear){.name = "mamba_dt",
                                                              .input = dbc[0],
                                                              .in = recurrence->dt_rank,

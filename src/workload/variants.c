@@ -11,6 +11,7 @@
 
 #include "core/num.h"
 
+/* Adds a message for the user once. */
 void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
   for (uint32_t i = 0; i < notes->n; i++)
     if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return;
@@ -30,6 +31,7 @@ struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choice
   return variants;
 }
 
+/* Stores why a variant is not possible.  Other errors, such as lack of memory, are raised. */
 void pz_variants_refuse(struct pz_call *call, struct pz_variants *variants, int tp, int mbs,
                         const struct pz_error *error) {
   bool about_variant =
@@ -39,32 +41,28 @@ void pz_variants_refuse(struct pz_call *call, struct pz_variants *variants, int 
   if (variants->status == PZ_OK) variants->status = error->status;
 }
 
-/* Returns why the variant with these list indices is not possible, or NULL if it is. */
-static const char *reason_against(const struct pz_variants *variants, int tp, int mbs) {
-  return variants->reason[tp * variants->mbs->n + mbs];
-}
-
-/* Returns why a degree is possible with no microbatch size (the reason with the smallest one), or
- * NULL if it is possible with some. */
+/* Returns why a tensor-parallel degree is possible with no microbatch size (the reason with the
+ * smallest one), or NULL if it is possible with some.  `tp` is an index in the list of degrees. */
 static const char *reason_against_degree(const struct pz_variants *variants, int tp) {
+  const char **reasons = &variants->reason[tp * variants->mbs->n];
   for (int mbs = 0; mbs < variants->mbs->n; mbs++)
-    if (!reason_against(variants, tp, mbs)) return NULL;
-  return reason_against(variants, tp, 0);
+    if (!reasons[mbs]) return NULL;
+  return reasons[0];
 }
 
-/* Returns why a microbatch size is possible with none of the degrees that are possible with other
- * sizes (the reason with the smallest such degree), or NULL if it is possible with some. */
+/* Returns why microbatch size number `mbs` is possible with none of the degrees that are possible
+ * with other sizes (the reason with the smallest such degree), or NULL if it is possible with
+ * some. */
 static const char *reason_against_microbatch(const struct pz_variants *variants, int mbs) {
-  const char *reason = NULL;
+  const char *first_reason = NULL;
   for (int tp = 0; tp < variants->tp->n; tp++) {
     if (reason_against_degree(variants, tp)) continue;
-    if (!reason_against(variants, tp, mbs)) return NULL;
-    if (!reason) reason = reason_against(variants, tp, mbs);
+    const char *reason = variants->reason[tp * variants->mbs->n + mbs];
+    if (!reason) return NULL;
+    if (!first_reason) first_reason = reason;
   }
-  return reason;
+  return first_reason;
 }
-
-/* ---- notes ----------------------------------------------------------------------------------- */
 
 /* Adds the note "--tp 3 with --mbs 2 is left out: REASON", in which a value of 0 is omitted.  Does
  * nothing without a reason. */
@@ -85,11 +83,12 @@ static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp
               pz_format(call, "%s%s%s is left out: %s", degree, joint, microbatch, reason));
 }
 
-/* A degree or size that is never possible gets one note, not one for each pair. */
+/* Reports the variants that are not possible.  A degree or size that is never possible gets one
+ * note, not one for each pair. */
 void pz_variants_conclude(struct pz_call *call, const struct pz_variants *variants,
                           struct pz_vec *notes) {
   int n_tp = variants->tp->n, n_mbs = variants->mbs->n;
-  bool any_possible = false, same_reason = true;
+  bool any_possible = false, same_reason = true; /* same_reason is used if none is possible */
   for (int i = 0; i < n_tp * n_mbs; i++) {
     if (!variants->reason[i])
       any_possible = true;
@@ -111,14 +110,14 @@ void pz_variants_conclude(struct pz_call *call, const struct pz_variants *varian
           reason_against_degree(variants, tp) || reason_against_microbatch(variants, mbs);
       if (!is_noted)
         note_left_out(call, notes, variants->tp->v[tp], variants->mbs->v[mbs],
-                      reason_against(variants, tp, mbs));
+                      variants->reason[tp * n_mbs + mbs]);
     }
 }
 
 /* ---- building variants ----------------------------------------------------------------------- */
 
-/* Raises an error if a part exceeds its whole: a tensor-parallel group the number of devices, or a
- * microbatch the global batch. */
+/* Raises an error if a size exceeds the one that it is part of: a tensor-parallel group the number
+ * of devices, or a microbatch the global batch. */
 static void check_part(struct pz_call *call, const char *part_name, int64_t part,
                        const char *whole_name, int64_t whole) {
   if (part > whole)
@@ -137,8 +136,8 @@ struct variant_arguments {
   struct pz_variant *out;
 };
 
-/* Builds one variant.  In the original system, each device has whole key/value heads; sharing a
- * head between devices is a technique of Megatron Core. */
+/* Builds one variant (a callback of pz_border).  Each device must have whole key/value heads, as in
+ * the original system; sharing a head between devices is a technique of Megatron Core. */
 static void load_variant(struct pz_call *call, void *ctx) {
   const struct variant_arguments *args = ctx;
   int64_t tp = args->options.tp, mbs = args->options.mbs;
@@ -157,7 +156,8 @@ static void load_variant(struct pz_call *call, void *ctx) {
       .mbs = mbs, .tp = tp, .microbatches = pz_ceil_div(args->choices->batch, mbs), .w = workload};
 }
 
-/* If an error follows, the workloads are freed; otherwise they belong to the caller. */
+/* Builds the possible variants of a model.  If an error follows, their workloads are freed;
+ * otherwise they belong to the caller. */
 uint32_t pz_variants_load(struct pz_call *call, const char *model,
                           const struct pz_variant_choices *choices,
                           const struct pz_workload_options *options, struct pz_vec *notes,

@@ -39,8 +39,8 @@ struct pz_variants {
   enum pz_status status; /* error status of the first variant that is not possible */
 };
 
-/* Returns a variant for each degree and microbatch size, in the memory of the call.  None of them is
- * marked as impossible yet. */
+/* Returns a variant for each degree and microbatch size, in the memory of the call.  None of them
+ * is marked as impossible yet. */
 struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs);
 

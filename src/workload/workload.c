@@ -2,7 +2,7 @@
  * are configurations with a name.
  *
  * The family of the model reads the configuration (read_config), options are completed and checked
- * (fill_options, check_options), and the layers are listed (build_layers) and assembled
+ * (check_options), and the layers are listed (build_layers) and assembled
  * (workload/assemble.h). parts.c and the files of the families define the contents of the
  * layers. */
 #include "workload/workload.h"
@@ -28,7 +28,7 @@ enum { LONGEST_DEFAULT_SEQ = 8192 };
 /* Returns the model_type of family i, or NULL after the last one (a callback of pz_text_join). */
 static const char *family_name(const void *ctx, size_t i) {
   (void)ctx;
-  return pz_family_at(i) ? pz_family_at(i)->model_type : NULL;
+  return pz_families[i].model_type;
 }
 
 /* Returns the family of the configuration's model_type, or refuses the type and returns NULL. */
@@ -68,6 +68,7 @@ static const struct pz_family *read_config(struct pz_call *call, const char *nam
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* Returns whether tp devices divide the attention heads, where they may share key/value heads. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   if (!kv_heads) kv_heads = heads;
   return heads % tp == 0 && (kv_heads % tp == 0 || tp % kv_heads == 0);
@@ -80,9 +81,9 @@ struct divided_size {
   int64_t size;
 };
 
-/* Returns the first size that the tensor-parallel degree does not divide, or one with the name
- * NULL if there is none.  The degree does not divide experts on a grid of their own, and devices
- * may share key/value heads. */
+/* Returns the first size of the model that the tensor-parallel degree does not divide, or one with
+ * the name NULL if there is none.  It need not divide experts on a device grid of their own, nor
+ * key/value heads that devices share. */
 static struct divided_size find_undivided(const struct pz_arch *arch, bool expert_grid,
                                           int64_t tp) {
   bool shares_heads = pz_attention_shares(arch, tp);
@@ -107,7 +108,8 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
   char accepted[160] = "";
   size_t used = 0;
   if (!undivided.name) return;
-  for (int64_t tp = 1; tp <= arch->heads && used + 24 < sizeof accepted; tp++)
+  enum { LONGEST_NUMBER = 24 };
+  for (int64_t tp = 1; tp <= arch->heads && used + LONGEST_NUMBER < sizeof accepted; tp++)
     if (!find_undivided(arch, expert_grid, tp).name)
       used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%" PRId64,
                                tp > 1 ? ", " : "", tp);
@@ -140,7 +142,7 @@ static void check_expert_grid(struct pz_call *call, const char *name, const stru
              options->tp);
 }
 
-/* Checks the options against the model, after zeros are replaced by defaults. */
+/* Checks the options against the model, after zeros were replaced by defaults. */
 static void check_options(struct pz_call *call, const char *name, const struct pz_arch *arch,
                           const struct pz_workload_options *options) {
   pz_check_workload_options(call, options, 1);
@@ -171,25 +173,9 @@ static void check_options(struct pz_call *call, const char *name, const struct p
              options->tp);
 }
 
-/* Replaces zeros by the defaults of the model. */
-static void fill_options(const struct pz_arch *arch, struct pz_workload_options *options) {
-  if (options->seq == 0) options->seq = arch->default_seq;
-  if (options->num_layers == 0) options->num_layers = arch->layers;
-  if (options->tp == 1) options->sequence_parallel = false;
-  if (options->ep == 0) options->ep = 1;
-  if (options->etp == 0) options->etp = options->tp;
-  if (options->cp == 0) options->cp = 1;
-  /* A device receives a token at most once for each of its experts that the token chose, from any
-   * of the ep devices.  This limits the imbalance. */
-  double most = 1;
-  if (arch->experts)
-    most = pz_fmin((double)options->ep, (double)arch->experts / (double)arch->experts_per_token);
-  options->imbalance = arch->experts ? pz_fmax(1, pz_fmin(options->imbalance, most)) : 1;
-}
-
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Sets the sizes of the model that the user sees, and a warning about learned positions. */
+/* Sets the sizes of the model that results show, and a warning about learned positions. */
 static void describe_model(struct pz_call *workload_call, struct pz_workload *workload,
                            const char *name, const struct pz_family *family,
                            const struct pz_arch *arch) {
@@ -213,9 +199,11 @@ static void describe_model(struct pz_call *workload_call, struct pz_workload *wo
                                   name, arch->positions, workload->options.seq);
 }
 
+/* The most entries of the list of layers: kinds of blocks, embedding, encoder, bridge, two entries
+ * of prediction layers, and head. */
 enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
 
-/* The list of layers of a model: embedding, an encoder if there is one, the kinds of blocks,
+/* The different layers of a model: embedding, an encoder if there is one, the kinds of blocks,
  * prediction layers, and the head. */
 struct layer_list {
   struct pz_arch arch[MOST_LAYERS];
@@ -223,10 +211,7 @@ struct layer_list {
   uint32_t n;
 };
 
-/* Builds the layer that a struct pz_arch describes (a callback of struct pz_layer_plan). */
-static void build_part(struct pz_builder *builder, void *arch) { pz_part_layer(builder, arch); }
-
-/* Appends a layer with the shape `arch` to the list and returns its plan. */
+/* Appends `count` equal layers with the shape `arch` to the list, and returns their plan. */
 static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name, int64_t count,
                                        const struct pz_arch *arch, enum pz_part part) {
   uint32_t i = list->n++;
@@ -236,7 +221,7 @@ static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name
       .name = name,
       .count = count,
       .repeated = part == PZ_PART_BLOCK || part == PZ_PART_ENCODER || part == PZ_PART_PREDICT,
-      .build = build_part,
+      .build = pz_part_layer,
       .ctx = &list->arch[i]};
   return &list->plan[i];
 }
@@ -253,20 +238,6 @@ static void add_prediction_layers(struct layer_list *list, const struct pz_arch 
   predict.repeats_weights = true;
   if (arch->predict_repeats && arch->predict_layers > 1)
     add_layer(list, "predict_again", arch->predict_layers - 1, &predict, PZ_PART_PREDICT);
-}
-
-/* Describes the order of the layers if kinds of blocks alternate.  The embedding is first, and the
- * layers after the blocks follow in list order. */
-static void describe_alternation(struct pz_call *workload_call, struct pz_workload *workload,
-                                 const struct layer_list *list, const uint32_t *kind_of_layer,
-                                 uint32_t n_kinds) {
-  uint32_t n_blocks = (uint32_t)workload->options.num_layers, n = 1;
-  uint32_t capacity = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
-  uint32_t *layer = pz_alloc(workload_call, capacity, sizeof *layer);
-  for (uint32_t i = 0; i < n_blocks; i++) layer[n++] = 1 + kind_of_layer[i];
-  for (uint32_t i = 1 + n_kinds; i < list->n; i++)
-    for (int64_t k = 0; k < list->plan[i].count; k++) layer[n++] = i;
-  pz_describe_order(workload_call, workload, layer, n);
 }
 
 /* Lists the layers of the model, with one entry for each kind of block, and builds them. */
@@ -295,18 +266,41 @@ static void build_layers(struct pz_call *workload_call, struct pz_owned_workload
   if (options->mtp && arch->predict_layers)
     add_prediction_layers(list, arch, &kinds[n_kinds - 1].arch);
   add_layer(list, "head", 1, arch, PZ_PART_HEAD);
-  if (n_kinds > 1)
-    describe_alternation(workload_call, &owned->workload, list, kind_of_layer, (uint32_t)n_kinds);
+  if (n_kinds > 1) {
+    /* The kinds of blocks alternate after the embedding, which is layer 0.  Prediction layers and
+     * the head follow in list order. */
+    uint32_t n_blocks = (uint32_t)options->num_layers, n_sequence = 1;
+    uint32_t capacity = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
+    uint32_t *sequence = pz_alloc(workload_call, capacity, sizeof *sequence);
+    for (uint32_t i = 0; i < n_blocks; i++) sequence[n_sequence++] = 1 + kind_of_layer[i];
+    for (uint32_t i = 1 + (uint32_t)n_kinds; i < list->n; i++)
+      for (int64_t k = 0; k < list->plan[i].count; k++) sequence[n_sequence++] = i;
+    pz_describe_order(workload_call, &owned->workload, sequence, n_sequence);
+  }
   pz_assemble(workload_call, owned, list->plan, list->n);
 }
 
+/* Reads the configuration, completes and checks the options, and builds the layers. */
 struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
                                       size_t bytes, const struct pz_workload_options *given) {
   struct pz_arch arch = {0};
   struct pz_workload_options options;
   pz_copy_workload_options(call, &options, given);
   const struct pz_family *family = read_config(call, name, text, bytes, &arch);
-  fill_options(&arch, &options);
+  /* Zeros stand for the defaults of the model. */
+  if (options.seq == 0) options.seq = arch.default_seq;
+  if (options.num_layers == 0) options.num_layers = arch.layers;
+  if (options.tp == 1) options.sequence_parallel = false;
+  if (options.ep == 0) options.ep = 1;
+  if (options.etp == 0) options.etp = options.tp;
+  if (options.cp == 0) options.cp = 1;
+  /* A device receives a token at most once for each of its experts that the token chose, from any
+   * of the ep devices.  This limits the imbalance. */
+  double most_imbalance = 1;
+  if (arch.experts)
+    most_imbalance =
+        pz_fmin((double)options.ep, (double)arch.experts / (double)arch.experts_per_token);
+  options.imbalance = arch.experts ? pz_fmax(1, pz_fmin(options.imbalance, most_imbalance)) : 1;
   /* Frameworks pad the vocabulary so that its shares are equal and its GEMMs are fast. */
   int64_t multiple = pz_max(options.vocab_multiple, 1);
   arch.vocab_padding = (arch.vocab + multiple - 1) / multiple * multiple - arch.vocab;
@@ -357,30 +351,26 @@ const char *pz_preset_name(size_t i) { return i < N_PRESETS ? presets[i].name : 
 
 const char *pz_preset_hub_name(size_t i) { return i < N_PRESETS ? presets[i].hub : NULL; }
 
-/* Returns whether a file or folder has this path. */
-static bool path_exists(const char *word) {
-  return pz_file_is_regular(word) || pz_file_is_directory(word);
-}
-
-/* A file or folder with this path takes precedence over the name on Hugging Face. */
+/* Returns a preset by its name, or by its name on Hugging Face unless a path has that name. */
 const struct pz_preset *pz_preset_find(const char *name) {
   for (size_t i = 0; i < N_PRESETS; i++) {
     const struct pz_preset *preset = &presets[i];
     bool named =
         pz_text_same(preset->name, name) || (preset->hub && pz_text_same(preset->hub, name));
     if (!named) continue;
-    bool is_path = strchr(name, '/') && path_exists(name);
+    bool is_path = strchr(name, '/') && (pz_file_is_regular(name) || pz_file_is_directory(name));
     return is_path ? NULL : preset;
   }
   return NULL;
 }
 
-/* A name on Hugging Face has one slash, no file extension, and is not the path of a file. */
+/* Returns whether a word looks like a name on Hugging Face: it has one slash and no file extension,
+ * and is not the path of a file. */
 bool pz_preset_hub_like(const char *word) {
   const char *slash = strchr(word, '/');
   if (!slash || slash == word || word[0] == '.' || strchr(slash + 1, '/')) return false;
   if (strstr(slash, ".json") || strstr(slash, ".onnx")) return false;
-  return !path_exists(word);
+  return !pz_file_is_regular(word) && !pz_file_is_directory(word);
 }
 
 const char *pz_preset_named(const char *word) {

@@ -8,6 +8,7 @@
 
 #include "workload/op.h"
 
+/* Sets a member to a whole number. */
 static void set_int(json_t *object, const char *key, int64_t value) {
   json_object_set_new(object, key, json_integer(value));
 }
@@ -18,6 +19,7 @@ static void set_text(json_t *object, const char *key, const char *value) {
   json_object_set_new(object, key, text ? text : json_string("(not UTF-8)"));
 }
 
+/* Returns a list of n indices of tensors, operators or layers. */
 static json_t *ids_json(const uint32_t *ids, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
@@ -31,7 +33,7 @@ static json_t *kind_json(int kind, enum pz_direction direction) {
   return json_sprintf("%s%s", pz_op_kind_name(kind), is_derivative ? "_backward" : "");
 }
 
-/* Returns an operator, whose index in its list is `id`. */
+/* Returns an operator with its sizes, work and predecessors.  `id` is its index in the list. */
 static json_t *op_json(const struct pz_op *op, uint32_t id) {
   static const char *const peers[] = {NULL, "expert", "expert_tensor", "context"};
   json_t *object = json_object(), *tail = json_array();
@@ -62,12 +64,6 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   return object;
 }
 
-static json_t *ops_json(const struct pz_ops *ops) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < ops->n; i++) json_array_append_new(list, op_json(&ops->op[i], i));
-  return list;
-}
-
 /* Returns a layer with its saved tensors and operators. */
 static json_t *layer_json(const struct pz_layer *layer) {
   json_t *object = json_object(), *saved = json_array();
@@ -95,11 +91,16 @@ static json_t *layer_json(const struct pz_layer *layer) {
   set_int(object, "buffer_bytes", layer->buffer_bytes);
   set_int(object, "output_bytes", layer->output_bytes);
   json_object_set_new(object, "saved", saved);
-  json_object_set_new(object, "forward", ops_json(&layer->ops[PZ_FORWARD]));
-  json_object_set_new(object, "backward", ops_json(&layer->ops[PZ_BACKWARD]));
+  for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < layer->ops[direction].n; i++)
+      json_array_append_new(list, op_json(&layer->ops[direction].op[i], i));
+    json_object_set_new(object, direction == PZ_FORWARD ? "forward" : "backward", list);
+  }
   return object;
 }
 
+/* Returns the options of a workload.  Degrees of parallelism that do nothing are omitted. */
 static json_t *options_json(const struct pz_workload_options *options) {
   json_t *object = json_object();
   set_int(object, "seq", options->seq);
@@ -121,29 +122,7 @@ static json_t *options_json(const struct pz_workload_options *options) {
   return object;
 }
 
-static json_t *totals_json(const struct pz_totals *totals) {
-  json_t *object = json_object();
-  set_int(object, "params", totals->params);
-  set_int(object, "model_params", totals->model_params);
-  set_int(object, "split_params", totals->split_params);
-  if (totals->expert_params) set_int(object, "expert_params", totals->expert_params);
-  if (totals->active_params != totals->model_params)
-    set_int(object, "active_params", totals->active_params);
-  if (totals->model_trained_params != totals->model_params)
-    set_int(object, "model_trained_params", totals->model_trained_params);
-  set_int(object, "param_bytes", totals->param_bytes);
-  set_int(object, "forward_flop", totals->forward_flop);
-  set_int(object, "backward_flop", totals->backward_flop);
-  set_int(object, "matmul_forward_flop", totals->matmul_forward_flop);
-  set_int(object, "matmul_backward_flop", totals->matmul_backward_flop);
-  set_int(object, "activation_bytes", totals->activation_bytes);
-  set_int(object, "peak_bytes", totals->peak_bytes);
-  set_int(object, "layers", totals->layers);
-  set_int(object, "ops", totals->ops);
-  return object;
-}
-
-/* Rarely used members are written only if they differ from their default. */
+/* Returns a workload.  Rarely used members are omitted if they have their default. */
 json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workload) {
   json_t *object = json_object(), *layers = json_array(), *order = json_array();
   set_text(object, "model", workload->model);
@@ -164,7 +143,26 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
   }
   if (!is_listed_order) json_object_set(object, "order", order);
   json_decref(order);
-  json_object_set_new(object, "totals", totals_json(&workload->totals));
+  const struct pz_totals *totals = &workload->totals;
+  json_t *sums = json_object();
+  set_int(sums, "params", totals->params);
+  set_int(sums, "model_params", totals->model_params);
+  set_int(sums, "split_params", totals->split_params);
+  if (totals->expert_params) set_int(sums, "expert_params", totals->expert_params);
+  if (totals->active_params != totals->model_params)
+    set_int(sums, "active_params", totals->active_params);
+  if (totals->model_trained_params != totals->model_params)
+    set_int(sums, "model_trained_params", totals->model_trained_params);
+  set_int(sums, "param_bytes", totals->param_bytes);
+  set_int(sums, "forward_flop", totals->forward_flop);
+  set_int(sums, "backward_flop", totals->backward_flop);
+  set_int(sums, "matmul_forward_flop", totals->matmul_forward_flop);
+  set_int(sums, "matmul_backward_flop", totals->matmul_backward_flop);
+  set_int(sums, "activation_bytes", totals->activation_bytes);
+  set_int(sums, "peak_bytes", totals->peak_bytes);
+  set_int(sums, "layers", totals->layers);
+  set_int(sums, "ops", totals->ops);
+  json_object_set_new(object, "totals", sums);
   return pz_json_built(call, object);
 }
 

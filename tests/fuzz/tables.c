@@ -7,7 +7,6 @@
 #include "../unit/cost_borders.h"
 #include "../unit/step_borders.h"
 #include "chip/chip.h"
-#include "chip/price_table.h"
 #include "cost/beside_table.h"
 #include "cost/calibrate.h"
 #include "cost/silicon_table.h"
