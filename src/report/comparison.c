@@ -1,12 +1,9 @@
-/* Comparisons as JSON and as tables.  pz_comparison_*() print the searched chip beside the
- * baselines; pz_compared_chips_*() and pz_rented_chips_*() print the JSON of pz_chips_compare() and
- * pz_chips_rent(), whose list "chips" has one row for each chip and model, all models of a chip
- * together; pz_original_*() print the common chip under the assumptions of the original system.
- *
- * A row of the last table is one set of the original's assumptions: first all of them, then
- * fewer as they are corrected, then each one alone while all others are corrected.  Every row
- * has the best common chip under its assumptions and its throughput over that of the reference
- * under the same assumptions. */
+/* Comparisons as JSON and tables.  pz_comparison_*() show the searched chip beside the baselines;
+ * pz_compared_chips_*() and pz_rented_chips_*() print the JSON of pz_chips_compare() and
+ * pz_chips_rent(); pz_original_*() show the common chip under the assumptions of the original
+ * system.  Each row of the last is a set of assumptions: all of them, then fewer as they are
+ * corrected, then each one alone.  It has the best common chip and its throughput over that of the
+ * reference, both under these assumptions. */
 #include "report/comparison.h"
 
 #include <inttypes.h>
@@ -14,6 +11,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "report/dataset.h"
 #include "report/ratios.h"
 #include "report/table.h"
 #include "study/result_json.h"
@@ -22,11 +20,13 @@
 static const double REPORTED_RATIO = 2.9, REPORTED_AREA_PART = 0.91, REPORTED_HBM_GB = 64;
 static const char REPORTED_CORES[] = "many vector cores, large tensor cores";
 
+/* Returns a new reference to what the authors report. */
 static json_t *reported_json(void) {
   return json_pack("{s:f,s:f,s:f,s:s}", "ratio_to_reference", REPORTED_RATIO, "area_part_over",
                    REPORTED_AREA_PART, "hbm_gb_at_most", REPORTED_HBM_GB, "cores", REPORTED_CORES);
 }
 
+/* Prints what the authors report, in a sentence. */
 static void print_reported(FILE *out) {
   fprintf(
       out,
@@ -35,6 +35,7 @@ static void print_reported(FILE *out) {
       REPORTED_RATIO, 100 * REPORTED_AREA_PART, REPORTED_CORES, REPORTED_HBM_GB);
 }
 
+/* Returns the methods of each objective run, what the authors of the original report, and times. */
 json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result) {
   enum pz_objective_kind kind = result->inputs.options.objective;
   const struct pz_comparison *comparison = result->comparison;
@@ -54,7 +55,7 @@ json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *res
   json_t *rest = pz_json_built(
       call, json_pack("{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind],
                       "meaning", pz_objective_unit(kind), "original_reports", reported_json(),
-                      "inputs", pz_result_inputs_json(result), "timing", timing));
+                      "inputs", pz_json_parse_again(result->inputs.json), "timing", timing));
   if (json_object_update(root, rest) != 0) pz_raise_memory(call, "JSON");
   return root;
 }
@@ -70,12 +71,6 @@ static void append_found_chip(struct pz_table *table, const struct pz_method_res
     pz_table_dashes(table, 3);
 }
 
-/* Adds the chips that a method tried and its time, which saved runs do not state. */
-static void append_effort(struct pz_table *table, const struct pz_method_result *method) {
-  pz_table_cell(table, "%u", method->n_evaluated);
-  pz_table_known(table, method->seconds > 0, "%.2f", method->seconds);
-}
-
 /* Prints the comparison for one model. */
 static void print_one_model(struct pz_call *call, const struct pz_comparison_run *run, FILE *out) {
   struct pz_table *table =
@@ -87,7 +82,8 @@ static void print_one_model(struct pz_call *call, const struct pz_comparison_run
     append_found_chip(table, method);
     pz_table_cell(table, "%s", pz_text_number(buf, sizeof buf, samples_per_s));
     pz_ratio_cell(table, samples_per_s, method->models[0].ratio);
-    append_effort(table, method);
+    pz_table_cell(table, "%u", method->n_evaluated);
+    pz_table_known(table, method->seconds > 0, "%.2f", method->seconds); /* saved runs have none */
   }
   fprintf(out, "%s\n", run->name);
   pz_table_print(table, 0, out);
@@ -115,7 +111,8 @@ static void print_common_chip(struct pz_call *call, const struct pz_result *resu
       pz_ratio_cell(table, method->models[k].samples_per_s, method->models[k].ratio);
     pz_table_cell(table, "%.4g", method->objective);
     pz_table_known(table, method->ratios.n_models > 1, "%.2fx", method->ratios.median);
-    append_effort(table, method);
+    pz_table_cell(table, "%u", method->n_evaluated);
+    pz_table_known(table, method->seconds > 0, "%.2f", method->seconds); /* saved runs have none */
   }
   fprintf(out, "One chip for all models: throughput over the reference; objective: %s\n",
           pz_objective_unit(result->inputs.options.objective));
@@ -128,6 +125,7 @@ static void print_common_chip(struct pz_call *call, const struct pz_result *resu
   fprintf(out, ").\n");
 }
 
+/* Prints the chip for all models, or that of the only model, with the chips of the baselines. */
 void pz_comparison_table(struct pz_call *call, const struct pz_result *result, FILE *out) {
   const struct pz_comparison *comparison = result->comparison;
   const struct pz_comparison_run *last = &comparison->runs[comparison->n_runs - 1];
@@ -156,7 +154,8 @@ void pz_comparison_table(struct pz_call *call, const struct pz_result *result, F
 
 /* ---- given chips ---------------------------------------------------------------------------- */
 
-/* The rows of the list "chips": all models of the first chip, then of the second, ... */
+/* The rows of the list "chips": all models of the first chip, then of the second, ... A row has the
+ * text "plan" only if the model fits into the memory of the chip. */
 struct chip_rows {
   const json_t *rows;
   const struct pz_study_options *options;
@@ -168,6 +167,7 @@ static struct chip_rows chip_rows_of(const json_t *root, const struct pz_study_o
   return (struct chip_rows){rows, options, json_array_size(rows) / options->n_models};
 }
 
+/* Returns the row of a model on a chip. */
 static const json_t *chip_row(const struct chip_rows *chips, size_t chip, uint32_t model) {
   return json_array_get(chips->rows, chip * chips->options->n_models + model);
 }
@@ -180,9 +180,7 @@ static const char *text_in(const json_t *row, const char *key) {
   return json_string_value(json_object_get(row, key));
 }
 
-/* Returns whether the model fits into the memory of the chip: only then the row has a plan. */
-static bool has_plan(const json_t *row) { return text_in(row, "plan") != NULL; }
-
+/* Adds a number of a row in four digits. */
 static void number_cell(struct pz_table *table, const json_t *row, const char *key) {
   char buf[32];
   pz_table_cell(table, "%s", pz_text_number(buf, sizeof buf, number_in(row, key)));
@@ -201,7 +199,7 @@ static void print_chips_for_model(struct pz_call *call, const struct chip_rows *
   for (size_t i = 0; i < chips->n_chips; i++) {
     const json_t *row = chip_row(chips, i, model);
     pz_table_cell(table, "%s", text_in(row, "chip"));
-    if (!has_plan(row)) {
+    if (!text_in(row, "plan")) {
       pz_table_dashes(table, 6);
       pz_table_cell(table, "no feasible plan: memory");
       continue;
@@ -254,6 +252,7 @@ static void print_chip_costs(struct pz_call *call, const struct chip_rows *chips
   pz_table_print(table, 0, out);
 }
 
+/* Prints a table for each model, then one with the data and the costs of the chips. */
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
                              const struct pz_study_options *options, FILE *out) {
   struct chip_rows chips = chip_rows_of(root, options);
@@ -306,7 +305,7 @@ static void print_rented_chips(struct pz_call *call, const struct chip_rows *chi
   struct pz_table *table = pz_table_with(call, heads);
   for (size_t i = 0; i < chips->n_chips; i++) {
     const json_t *row = chip_row(chips, i, model);
-    bool fits = has_plan(row);
+    bool fits = text_in(row, "plan") != NULL;
     pz_table_cells(table, "%s|%.0f", text_in(row, "chip"), number_in(row, "devices"));
     positive_cell(table, number_in(row, "days"), 1, "");
     if (has_deadline) pz_table_cell(table, "%s", fits ? text_in(row, "deadline") : "-");
@@ -337,7 +336,7 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   for (size_t i = 0; i < chips->n_chips; i++) {
     const json_t *row = chip_row(chips, i, model);
     if (json_is_true(json_object_get(row, "cheapest"))) cheapest = row;
-    if (!has_plan(row)) continue;
+    if (!text_in(row, "plan")) continue;
     if (!fastest || number_in(row, "days") < number_in(fastest, "days")) fastest = row;
   }
   if (!fastest) return;
@@ -362,7 +361,8 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   const char *before = "; within the errors as cheap: ";
   for (size_t i = 0; cheapest && i < chips->n_chips; i++) {
     const json_t *other = chip_row(chips, i, model);
-    if (other == cheapest || !has_plan(other) || has_deadline_answer(other, "missed")) continue;
+    if (other == cheapest || !text_in(other, "plan") || has_deadline_answer(other, "missed"))
+      continue;
     if (number_in(other, "run_dollars_low") > number_in(cheapest, "run_dollars_high")) continue;
     fprintf(out, "%s%.0f x %s", before, number_in(other, "devices"), text_in(other, "chip"));
     before = ", ";
@@ -370,19 +370,21 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   fputc('\n', out);
 }
 
+/* Returns whether a model fits on no chip, or misses the deadline on all chips on which it fits. */
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options) {
   struct chip_rows chips = chip_rows_of(root, options);
   for (uint32_t model = 0; model < options->n_models; model++) {
     size_t n_unusable = 0;
     for (size_t i = 0; i < chips.n_chips; i++) {
       const json_t *row = chip_row(&chips, i, model);
-      if (!has_plan(row) || has_deadline_answer(row, "missed")) n_unusable++;
+      if (!text_in(row, "plan") || has_deadline_answer(row, "missed")) n_unusable++;
     }
     if (n_unusable == chips.n_chips) return true;
   }
   return false;
 }
 
+/* Prints a table for each model, with columns of dollars if any chip has a price. */
 void pz_rented_chips_table(struct pz_call *call, const json_t *root,
                            const struct pz_study_options *options,
                            const struct pz_rent_titles *titles, FILE *out) {
@@ -431,38 +433,36 @@ static struct row_ratios row_ratios(const struct pz_original *original,
   return ratios;
 }
 
-static json_t *original_row_json(const struct pz_original *original,
-                                 const struct pz_original_row *row) {
-  struct row_ratios ratios = row_ratios(original, row);
-  const struct pz_ratios *summary = &ratios.summary;
-  json_t *assumptions = json_array(), *models = json_array(), *summary_json = json_null();
-  for (enum pz_assumption assumption = 0; assumption < PZ_ASSUMPTIONS; assumption++)
-    if (pz_assumed(row->assumptions, assumption))
-      json_array_append_new(assumptions, json_string(pz_assumption_at(assumption)->name));
-  for (uint32_t model = 0; model < original->n_models; model++) {
-    double ratio = ratios.ratio[model];
-    json_array_append_new(models, json_pack("{s:s,s:f,s:f,s:o}", "model", original->models[model],
-                                            "throughput_samples_s", row->samples_per_s[model],
-                                            "reference_samples_s", row->reference[model],
-                                            "ratio_to_reference",
-                                            isnan(ratio) ? json_null() : json_real(ratio)));
-  }
-  if (summary->n_models > 1)
-    summary_json = json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f},s:f}", "models",
-                             (json_int_t)summary->n_models, "geometric_mean",
-                             summary->geometric_mean, "median", summary->median, "least", "model",
-                             summary->least_model, "ratio", summary->least, "most", "model",
-                             summary->most_model, "ratio", summary->most, "mean", ratios.mean);
-  return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions", assumptions, "search",
-                   row->walk ? "original" : "exact", "alone", row->alone, "chip", row->chip,
-                   "hbm_gib", row->hbm_gib, "area_part", row->area_part, "ratios", summary_json,
-                   "gap", row->gap, "models", models);
-}
-
+/* Returns the rows with the ratio of each model, beside the numbers of the authors. */
 json_t *pz_original_json(const struct pz_original *original) {
   json_t *rows = json_array();
-  for (uint32_t i = 0; i < original->n_rows; i++)
-    json_array_append_new(rows, original_row_json(original, &original->rows[i]));
+  for (uint32_t i = 0; i < original->n_rows; i++) {
+    const struct pz_original_row *row = &original->rows[i];
+    struct row_ratios ratios = row_ratios(original, row);
+    const struct pz_ratios *summary = &ratios.summary;
+    json_t *assumptions = json_array(), *models = json_array(), *summary_json = json_null();
+    for (enum pz_assumption assumption = 0; assumption < PZ_ASSUMPTIONS; assumption++)
+      if (pz_assumed(row->assumptions, assumption))
+        json_array_append_new(assumptions, json_string(pz_assumption_at(assumption)->name));
+    for (uint32_t model = 0; model < original->n_models; model++) {
+      json_t *ratio = pz_dataset_real(ratios.ratio[model]);
+      json_array_append_new(models, json_pack("{s:s,s:f,s:f,s:o}", "model", original->models[model],
+                                              "throughput_samples_s", row->samples_per_s[model],
+                                              "reference_samples_s", row->reference[model],
+                                              "ratio_to_reference", ratio));
+    }
+    if (summary->n_models > 1)
+      summary_json = json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f},s:f}", "models",
+                               (json_int_t)summary->n_models, "geometric_mean",
+                               summary->geometric_mean, "median", summary->median, "least", "model",
+                               summary->least_model, "ratio", summary->least, "most", "model",
+                               summary->most_model, "ratio", summary->most, "mean", ratios.mean);
+    json_array_append_new(rows, json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions",
+                                          assumptions, "search", row->walk ? "original" : "exact",
+                                          "alone", row->alone, "chip", row->chip, "hbm_gib",
+                                          row->hbm_gib, "area_part", row->area_part, "ratios",
+                                          summary_json, "gap", row->gap, "models", models));
+  }
   return json_pack("{s:o,s:o}", "original_reports", reported_json(), "rows", rows);
 }
 
@@ -509,6 +509,7 @@ static void print_original_rows(struct pz_call *call, const struct pz_original *
   pz_table_print(table, 0, out);
 }
 
+/* Prints the rows that correct the assumptions one after another, then those of one alone. */
 void pz_original_table(struct pz_call *call, const struct pz_original *original, FILE *out) {
   bool any_alone = original->n_rows && original->rows[original->n_rows - 1].alone;
   print_reported(out);

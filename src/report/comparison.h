@@ -16,8 +16,7 @@ void pz_comparison_table(struct pz_call *call, const struct pz_result *result, F
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
                              const struct pz_study_options *options, FILE *out);
 
-/* Prints the JSON that pz_chips_rent() returned.  Tokens and deadline are printed as the user
- * wrote them; the deadline may be NULL. */
+/* Prints the JSON of pz_chips_rent() with tokens and deadline (or NULL) as the user wrote them. */
 struct pz_rent_titles {
   const char *tokens, *deadline;
 };

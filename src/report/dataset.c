@@ -3,6 +3,7 @@
 #include "report/dataset.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 enum { LONGEST_PATH = 4096 };
 
+/* Adds an empty dataset with these columns, which commas separate, and returns its rows. */
 json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
                        const char *columns) {
   json_t *heads = json_array(), *rows = json_array();
@@ -27,6 +29,7 @@ json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
   return rows;
 }
 
+/* Takes over the reference to `row`.  jansson makes no row from a number that is not finite. */
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row) {
   if (json_array_append_new(rows, row) != 0)
     pz_raise_memory(call, "the report, or a number of the run is not finite");
@@ -39,6 +42,8 @@ void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...)
   va_end(values);
   pz_dataset_append(call, rows, row);
 }
+
+json_t *pz_dataset_real(double value) { return isnan(value) ? json_null() : json_real(value); }
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
@@ -59,6 +64,7 @@ static void print_csv_row(const json_t *row, FILE *out) {
   fputc('\n', out);
 }
 
+/* Returns a dataset as CSV: the names of its columns, then its rows. */
 const char *pz_dataset_text(struct pz_call *call, const json_t *dataset) {
   struct pz_buffer *text = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, text);
@@ -69,6 +75,7 @@ const char *pz_dataset_text(struct pz_call *call, const json_t *dataset) {
   return text->text;
 }
 
+/* Writes each dataset to DIR/NAME.csv. */
 void pz_dataset_save(struct pz_call *call, const json_t *datasets, const char *dir) {
   const char *name;
   json_t *dataset;

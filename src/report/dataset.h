@@ -10,14 +10,15 @@
 json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
                        const char *columns);
 
-/* Appends a row with a value for each column, in a format of json_pack(): pz_dataset_add(call,
- * rows, "[s,f]", name, value). Raises PZ_NO_MEMORY if jansson has no memory for it, or if it
- * contains a number that is not finite or a text that is not UTF-8. */
+/* Appends a row in a format of json_pack(): pz_dataset_add(call, rows, "[s,f]", name, value).
+ * Raises PZ_NO_MEMORY without memory, or if a number is not finite or a text is not UTF-8. */
 void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...);
 
-/* Appends a row that the caller has built, whose reference it takes over.  Raises PZ_NO_MEMORY
- * if the row is NULL or contains a number that is not finite. */
+/* Appends a row and takes over its reference.  Raises PZ_NO_MEMORY if the row is NULL. */
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row);
+
+/* Returns a new reference to a real number, or to null if it is NaN: a value of a row. */
+json_t *pz_dataset_real(double value);
 
 /* Returns one dataset as CSV (RFC 4180, but with line feeds).  A text that spreadsheets would
  * run as a formula begins with an apostrophe. */

@@ -1,6 +1,5 @@
-/* The page of `phaze explore`, one HTML file that computes by itself.  pz_explore_page() checks
- * the settings that the page begins with, reads the files that it needs and the program as
- * WebAssembly, and inserts all of them into the template. */
+/* The page of `phaze explore`, one HTML file that computes by itself: pz_explore_page() inserts the
+ * initial settings, the files that it needs and the program as WebAssembly into the template. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +27,7 @@ static const char *preset_spelling(const char *word, const char *(*preset_at)(si
   return word;
 }
 
+/* Returns the preset that a word names, or else the word, which is a path. */
 static const char *model_spelling(const char *word) {
   const char *preset = pz_preset_named(word);
   return preset ? preset : word;
@@ -102,23 +102,7 @@ static void add_inputs(struct pz_call *call, const struct pz_explore_options *op
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* Encodes n bytes as base64 (RFC 4648). */
-static char *encode_base64(struct pz_call *call, const unsigned char *bytes, size_t n) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  char *text = pz_alloc(call, (n + 2) / 3 * 4 + 1, 1), *output = text;
-  for (size_t i = 0; i < n; i += 3) {
-    size_t left = n - i;
-    unsigned second = left > 1 ? bytes[i + 1] : 0, third = left > 2 ? bytes[i + 2] : 0;
-    unsigned group = (unsigned)bytes[i] << 16 | second << 8 | third;
-    *output++ = digits[group >> 18];
-    *output++ = digits[group >> 12 & 63];
-    *output++ = left > 1 ? digits[group >> 6 & 63] : '=';
-    *output++ = left > 2 ? digits[group & 63] : '=';
-  }
-  return text;
-}
-
-/* Returns the module as base64, after a check of its text "phaze page VERSION". */
+/* Returns a module in base64 (RFC 4648) if it contains the text "phaze page VERSION". */
 static char *read_wasm(struct pz_call *call, const char *path) {
   size_t n = 0;
   char *bytes = pz_file_text(call, path, MOST_WASM_BYTES, &n);
@@ -137,13 +121,25 @@ static char *read_wasm(struct pz_call *call, const char *path) {
   if (!has_own_version)
     pz_raise(call, PZ_BAD_INPUT, "%s: not of phaze %s; build it with 'cmake --build --preset wasm'",
              path, pz_version());
-  char *text = encode_base64(call, (const unsigned char *)bytes, n);
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const unsigned char *input = (const unsigned char *)bytes;
+  char *text = pz_alloc(call, (n + 2) / 3 * 4 + 1, 1), *output = text;
+  for (size_t i = 0; i < n; i += 3) {
+    size_t left = n - i;
+    unsigned second = left > 1 ? input[i + 1] : 0, third = left > 2 ? input[i + 2] : 0;
+    unsigned group = (unsigned)input[i] << 16 | second << 8 | third;
+    *output++ = digits[group >> 18];
+    *output++ = digits[group >> 12 & 63];
+    *output++ = left > 1 ? digits[group >> 6 & 63] : '=';
+    *output++ = left > 2 ? digits[group & 63] : '=';
+  }
   pz_close(call, bytes);
   return text;
 }
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
+/* Returns a list of names that ends with NULL as a JSON array. */
 static json_t *names_json(const char *const *names) {
   json_t *list = json_array();
   for (; *names; names++) json_array_append_new(list, json_string(*names));

@@ -1,26 +1,10 @@
-/* HTML pages: pz_page_html() copies a template and replaces every {{NAME}} by the file of that
- * name, every {{>NAME}} by that template, whose own marks are replaced too, and {{document}} by
- * the data of the page. */
+/* HTML pages: pz_page_html() copies a template and replaces {{NAME}} by a file, {{>NAME}} by a
+ * template, whose own marks are replaced too, and {{document}} by the data of the page. */
 #include "report/page.h"
 
 #include <string.h>
 
-/* Appends a document as JSON for a script element.  The characters <, > and & are escaped, so
- * that the text cannot end the element. */
-static void append_document(struct pz_call *call, struct pz_buffer *html, const json_t *document) {
-  struct pz_buffer *text = pz_buffer_new(call);
-  pz_json_add(call, text, document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-  for (const char *position = text->text; *position;) {
-    size_t plain = strcspn(position, "<>&");
-    pz_buffer_add(call, html, position, plain);
-    position += plain;
-    if (!*position) break;
-    pz_buffer_print(call, html, "\\u%04x", (unsigned)*position);
-    position++;
-  }
-  pz_close(call, text);
-}
-
+/* Returns the text of the file of html/ whose name has these bytes. */
 static const char *find_embedded(struct pz_call *call, const char *name, size_t bytes) {
   for (const struct pz_embedded *entry = pz_embedded_html; entry->name; entry++)
     if (strlen(entry->name) == bytes && memcmp(entry->name, name, bytes) == 0) return entry->text;
@@ -40,7 +24,18 @@ static void append_template(struct pz_call *call, struct pz_buffer *html, const 
     if (*key == '>') {
       append_template(call, html, key + 1, n - 1, document);
     } else if (n == strlen("document") && memcmp(key, "document", n) == 0) {
-      append_document(call, html, document);
+      /* The characters <, > and & are escaped, so that the JSON cannot end its script element. */
+      struct pz_buffer *json = pz_buffer_new(call);
+      pz_json_add(call, json, document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+      for (const char *text = json->text; *text;) {
+        size_t plain = strcspn(text, "<>&");
+        pz_buffer_add(call, html, text, plain);
+        text += plain;
+        if (!*text) break;
+        pz_buffer_print(call, html, "\\u%04x", (unsigned)*text);
+        text++;
+      }
+      pz_close(call, json);
     } else {
       const char *text = find_embedded(call, key, n);
       pz_buffer_add(call, html, text, strlen(text));
@@ -50,6 +45,7 @@ static void append_template(struct pz_call *call, struct pz_buffer *html, const 
   pz_buffer_add(call, html, position, strlen(position));
 }
 
+/* Returns the page of a template in the memory of the call. */
 struct pz_buffer *pz_page_html(struct pz_call *call, const char *template, const json_t *document) {
   struct pz_buffer *html = pz_buffer_new(call);
   append_template(call, html, template, strlen(template), document);

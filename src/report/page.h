@@ -5,9 +5,8 @@
 
 #include "core/json.h"
 
-/* Returns the template of that name in html/ as an HTML page with the document inserted.  In the
- * document, <, >, & and everything outside ASCII are escaped, so that it cannot end its script
- * element. */
+/* Returns the template of that name in html/ as an HTML page with the document inserted, in which
+ * <, >, & and everything outside ASCII are escaped. */
 struct pz_buffer *pz_page_html(struct pz_call *call, const char *template, const json_t *document);
 
 /* The files of html/ and d3 by name; the last one has a NULL name. */

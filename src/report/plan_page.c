@@ -1,10 +1,7 @@
-/* Training plans as one HTML file that opens offline.  pz_plan_page() adds the datasets of the
- * page: step time and tokens/s of a device for each number of devices, the parts of the step, and
- * for each run one simulated step with its pipeline and its memory over time.
- *
- * A simulated step is one row of the dataset "pipelines" and one row of the dataset "stages" for
- * each pipeline stage.  The passes of a stage (forward or backward passes of one microbatch) are
- * stored as columns of equal length, which is shorter than objects. */
+/* Training plans as one HTML file that opens offline: step time and tokens/s of a device for each
+ * number of devices, the parts of the step, and for each run one simulated step.  That step is one
+ * row of the dataset "pipelines" and a row of "stages" for each stage, whose passes (forward or
+ * backward of a microbatch) are columns of equal length, which is shorter than objects. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -42,9 +39,9 @@ static void add_scaling(struct pz_call *call, const struct pz_plan_page *page, j
 
 /* ---- simulated steps ------------------------------------------------------------------------ */
 
-/* Returns a row of the dataset "stages": the memory of a stage and its passes, of which only the
- * first and the last `n_at_each_end` are listed if there are more.  Kinds of passes are letters:
- * f is forward, b backward, and w computes the gradients of weights alone. */
+/* Returns a row of the dataset "stages": the memory of a stage and its passes, or only the first
+ * and last `n_at_each_end`.  Letters of passes: f is forward, b backward, w gradients of weights
+ * alone. */
 static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_training_run *run,
                          int64_t stage, const struct pz_memory_curve *curve,
                          uint32_t n_at_each_end) {
@@ -131,6 +128,7 @@ struct plan_page {
   size_t *bytes;
 };
 
+/* Adds the datasets of the page, then writes the page with them. */
 static void write_plan_page(struct pz_call *call, void *ctx) {
   struct plan_page *args = ctx;
   struct pz_plan_page page = {.size = sizeof page};

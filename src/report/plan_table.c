@@ -9,8 +9,7 @@
 #include "partition/partition.h"
 #include "report/table.h"
 
-enum { LONGEST_STAGE_TEXT = 256 };
-
+/* Writes the degrees of a partition, its microbatch and its recompute into buf and returns buf. */
 const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t size) {
   snprintf(buf, size,
            "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
@@ -20,33 +19,26 @@ const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t
   return buf;
 }
 
-/* Returns how many stages, among the first one and those that follow it, `most` in all, have the
- * layers and the load of the first one. */
-static uint32_t count_equal_stages(const struct pz_partition_stage *first, uint32_t most) {
-  char text[LONGEST_STAGE_TEXT], other[LONGEST_STAGE_TEXT];
-  uint32_t n = 1;
-  pz_partition_stage_text(first, text, sizeof text);
-  for (; n < most; n++) {
-    pz_partition_stage_text(&first[n], other, sizeof other);
-    bool other_load = fabs(first[n].load_s - first->load_s) > 1e-9 * first->load_s;
-    if (strcmp(other, text) != 0 || other_load) break;
-  }
-  return n;
-}
-
+/* Prints a row for each stage, or for several neighbours that are equal. */
 void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, FILE *out) {
   struct pz_table *table =
       pz_table_new(call, ">stages|layers|>devices|>ms/microbatch|>memory|>of HBM");
   uint32_t n;
   for (uint32_t k = 0; k < plan->pp; k += n) {
     const struct pz_partition_stage *stage = &plan->stages[k];
-    char text[LONGEST_STAGE_TEXT], bytes[32];
-    n = count_equal_stages(stage, plan->pp - k);
+    char text[256], other[256], bytes[32];
+    /* Counts the neighbours with the same layers and load, which share the row. */
+    pz_partition_stage_text(stage, text, sizeof text);
+    for (n = 1; k + n < plan->pp; n++) {
+      pz_partition_stage_text(&stage[n], other, sizeof other);
+      bool other_load = fabs(stage[n].load_s - stage->load_s) > 1e-9 * stage->load_s;
+      if (strcmp(other, text) != 0 || other_load) break;
+    }
     if (n > 1)
       pz_table_cell(table, "%u-%u", k + 1, k + n);
     else
       pz_table_cell(table, "%u", k + 1);
-    pz_table_cell(table, "%s", pz_partition_stage_text(stage, text, sizeof text));
+    pz_table_cell(table, "%s", text);
     pz_table_cell(table, "%" PRId64, stage->devices);
     pz_table_cell(table, "%.4g", 1e3 * stage->load_s);
     pz_table_cell(table, "%s", pz_text_si(bytes, sizeof bytes, stage->memory_bytes, "B"));
@@ -55,6 +47,7 @@ void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, F
   pz_table_print(table, 0, out);
 }
 
+/* Returns a partition as JSON, with the list of its stages if `with_stages`. */
 json_t *pz_partition_json(const struct pz_partition *plan, bool with_stages) {
   json_t *root = pz_record_json(&pz_partition_record, plan);
   if (root && !with_stages) json_object_del(root, "stages");

@@ -9,6 +9,7 @@ void pz_ratios_print(const struct pz_ratios *ratios, FILE *out) {
           ratios->most_model);
 }
 
+/* Adds a ratio, "no fit" without throughput, or "-" without a reference. */
 void pz_ratio_cell(struct pz_table *table, double samples_per_s, double ratio) {
   if (!(samples_per_s > 0))
     pz_table_cell(table, "no fit");

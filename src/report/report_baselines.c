@@ -1,6 +1,7 @@
 /* Section of a report: the searched chip and every baseline, for each objective run and model. */
 #include "report/report_data.h"
 
+/* Adds one row for each objective run, method and model. */
 void pz_report_baselines(struct pz_call *call, struct pz_report *report) {
   const struct pz_comparison *comparison = report->result->comparison;
   json_t *rows = pz_dataset_new(
@@ -14,7 +15,7 @@ void pz_report_baselines(struct pz_call *call, struct pz_report *report) {
         const struct pz_method_model *model = &method->models[j];
         pz_dataset_add(call, rows, "[s,s,s,s?,f,f,f,s,f,o]", run->name, method->name, method->about,
                        method->chip, method->hbm_gib, method->area_mm2, method->objective,
-                       model->model, model->samples_per_s, pz_report_ratio(model->ratio));
+                       model->model, model->samples_per_s, pz_dataset_real(model->ratio));
       }
     }
   }

@@ -1,6 +1,5 @@
-/* Section of a report: the chips of the design space.  Chips that were evaluated are listed one
- * by one with their plans and with what limits them; chips that bounds exclude are counted in
- * cells of area and bound, because there are thousands. */
+/* Section of a report: the chips of the design space.  Evaluated chips are listed one by one with
+ * their plans and limits; the thousands that bounds exclude are counted by area and bound. */
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +28,7 @@ static const char *const limit_names[LIMITS] = {"tensor cores",
                                                 "gradient all-reduce",
                                                 "pipeline bubble"};
 
+/* Returns the limit with the largest share, the first one of equal shares. */
 static enum limit largest_share(const double share[LIMITS]) {
   enum limit most = 0;
   for (enum limit i = 1; i < LIMITS; i++)
@@ -73,9 +73,8 @@ static const struct pz_chip_plan *find_chip_plan(const struct pz_result_detail *
   return plan->chip_id == chip_id && plan->model == model ? plan : NULL;
 }
 
-/* Returns the limit with the largest share of step time, summed over the models of the answer
- * that the chip belongs to.  The last answer is the chip common to all models; answer i before
- * it is the best chip for model i alone. */
+/* Returns the limit with the largest share of step time, summed over the models of the chip's
+ * answer: all models for the last answer, and model i for answer i before it. */
 static const char *chip_limit(const struct pz_result *result, const struct pz_shown_chip *shown) {
   double sum[LIMITS] = {0}, share[LIMITS];
   bool common = shown->answer + 1 == result->n_answers;
@@ -88,33 +87,6 @@ static const char *chip_limit(const struct pz_result *result, const struct pz_sh
     for (enum limit i = 0; i < LIMITS; i++) sum[i] += share[i];
   }
   return limit_names[largest_share(sum)];
-}
-
-/* Returns whether no other chip of the answer has at least the same value on at most the same
- * area.  Of equal chips, only the one with the lowest id is on the front. */
-static bool is_on_front(const struct pz_result *result, const struct pz_shown_chip *shown) {
-  double area = pz_result_chip(result, shown->chip_id)->area_mm2;
-  for (uint32_t i = 0; i < result->detail->n_shown; i++) {
-    const struct pz_shown_chip *other = &result->detail->shown[i];
-    if (other->answer != shown->answer || other->chip_id == shown->chip_id) continue;
-    double other_area = pz_result_chip(result, other->chip_id)->area_mm2;
-    bool as_good = other->value >= shown->value && other_area <= area;
-    bool preferred =
-        other->value > shown->value || other_area < area || other->chip_id < shown->chip_id;
-    if (as_good && preferred) return false;
-  }
-  return true;
-}
-
-/* Returns whether the chip is the knee of the Pareto front, if the search computed one. */
-static bool is_front_knee(const struct pz_result *result, const struct pz_shown_chip *shown,
-                          const char *name) {
-  const struct pz_result_front *front = result->front;
-  bool common = shown->answer + 1 == result->n_answers;
-  if (!front || !common || result->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN) return false;
-  for (uint32_t i = 0; i < front->n_points; i++)
-    if (front->points[i].knee && strcmp(front->points[i].chip, name) == 0) return true;
-  return false;
 }
 
 /* Appends the chips that are listed one by one: evaluated chips and those of the Pareto front. */
@@ -135,10 +107,28 @@ static void append_chips(struct pz_call *call, struct pz_report *report) {
     const struct pz_shown_chip *shown = &detail->shown[i];
     const struct pz_answer *answer = &result->answers[shown->answer];
     const struct pz_result_chip *chip = pz_result_chip(result, shown->chip_id);
+    /* The chip is on the front of its answer unless another chip has at least its value on at most
+     * its area.  Of equal chips, only the one with the lowest id is on the front. */
+    bool on_front = true;
+    for (uint32_t k = 0; k < detail->n_shown && on_front; k++) {
+      const struct pz_shown_chip *other = &detail->shown[k];
+      if (other->answer != shown->answer || other->chip_id == shown->chip_id) continue;
+      double area = pz_result_chip(result, other->chip_id)->area_mm2;
+      bool as_good = other->value >= shown->value && area <= chip->area_mm2;
+      bool preferred =
+          other->value > shown->value || area < chip->area_mm2 || other->chip_id < shown->chip_id;
+      if (as_good && preferred) on_front = false;
+    }
+    /* The knee of the Pareto front is marked among the chips for all models. */
+    bool knee = false, common = shown->answer + 1 == result->n_answers &&
+                                result->inputs.options.objective == PZ_OBJECTIVE_GEOMEAN;
+    for (uint32_t k = 0; result->front && common && k < result->front->n_points; k++) {
+      const struct pz_result_front_chip *point = &result->front->points[k];
+      if (point->knee && strcmp(point->chip, chip->name) == 0) knee = true;
+    }
     pz_dataset_add(call, rows, "[s,I,s,f,f,f,f,s,b,b,b,b,I,I,I,I,I,f]", answer->name,
                    (json_int_t)shown->chip_id, chip->name, chip->area_mm2, chip->watts,
-                   shown->value, shown->bound, chip_limit(result, shown),
-                   is_on_front(result, shown), is_front_knee(result, shown, chip->name),
+                   shown->value, shown->bound, chip_limit(result, shown), on_front, knee,
                    shown->chip_id == answer->chip_id, shown->evaluated,
                    (json_int_t)chip->tensor_cores, (json_int_t)chip->rows, (json_int_t)chip->cols,
                    (json_int_t)chip->vector_cores, (json_int_t)chip->lanes,
@@ -163,7 +153,7 @@ static void append_plans(struct pz_call *call, struct pz_report *report) {
     double compute = 1 - network - share[LIMIT_BUBBLE];
     pz_dataset_add(call, rows, "[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]", (json_int_t)plan->chip_id,
                    result->inputs.models[plan->model].name, plan->samples_per_s,
-                   pz_report_ratio(ratio), (json_int_t)plan->pp, (json_int_t)plan->dp,
+                   pz_dataset_real(ratio), (json_int_t)plan->pp, (json_int_t)plan->dp,
                    (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute, compute, network,
                    share[LIMIT_BUBBLE], plan->use[PZ_TENSOR_CORES], plan->use[PZ_VECTOR_CORES],
                    plan->use[PZ_HBM_RATE], limit_names[largest_share(share)]);
@@ -172,7 +162,8 @@ static void append_plans(struct pz_call *call, struct pz_report *report) {
 
 /* ---- chips that bounds exclude -------------------------------------------------------------- */
 
-/* Returns the index of the cell that contains a value between 0 and `most`. */
+/* Returns the index of the cell that contains a value.  CELLS cells divide the range from 0 to
+ * `most`; the last one also contains all larger values. */
 static int cell_index(double value, double most) {
   if (!(value < most)) return CELLS - 1;
   return value > 0 ? (int)(value / most * CELLS) : 0;
@@ -186,12 +177,6 @@ static double cell_edge(double most, int i) {
   return round(edge / unit) * unit;
 }
 
-static bool is_shown(const struct pz_result_detail *detail, uint32_t answer, uint64_t chip_id) {
-  for (uint32_t i = 0; i < detail->n_shown; i++)
-    if (detail->shown[i].answer == answer && detail->shown[i].chip_id == chip_id) return true;
-  return false;
-}
-
 /* Counts the chips that are not shown one by one, by area and by the upper bound of their value,
  * and appends a row for each cell that contains any. */
 static void append_excluded(struct pz_call *call, const struct pz_result *result,
@@ -203,8 +188,12 @@ static void append_excluded(struct pz_call *call, const struct pz_result *result
     most_area = fmax(most_area, result->chips[i].area_mm2);
   for (uint32_t i = 0; i < result->n_chips; i++) {
     const struct pz_result_chip *chip = &result->chips[i];
-    bool evaluated = answer->status[i].kind == PZ_CHIP_EVALUATED;
-    if (evaluated && is_shown(result->detail, answer_index, chip->id)) continue;
+    bool shown = false, evaluated = answer->status[i].kind == PZ_CHIP_EVALUATED;
+    for (uint32_t k = 0; evaluated && k < result->detail->n_shown && !shown; k++) {
+      const struct pz_shown_chip *other = &result->detail->shown[k];
+      shown = other->answer == answer_index && other->chip_id == chip->id;
+    }
+    if (shown) continue;
     int area_cell = cell_index(chip->area_mm2, most_area);
     int bound_cell = cell_index(answer->status[i].value, answer->objective);
     chips_in[area_cell][bound_cell]++;
@@ -219,6 +208,7 @@ static void append_excluded(struct pz_call *call, const struct pz_result *result
                        (json_int_t)chips_in[area_cell][bound_cell]);
 }
 
+/* Adds the datasets of the listed chips, their plans, and the counts of the chips not listed. */
 void pz_report_chips(struct pz_call *call, struct pz_report *report) {
   append_chips(call, report);
   append_plans(call, report);

@@ -1,9 +1,6 @@
-/* The document of a report: pz_report_document() runs the sections that apply to the evaluator
- * and combines their datasets; pz_result_text() is the public function that returns it as JSON
- * or as a page. */
+/* The document of a report: pz_report_document() runs the sections that apply to the evaluator and
+ * combines their datasets; pz_result_text(), which is public, returns it as JSON or as a page. */
 #include "report/report_data.h"
-
-#include <math.h>
 
 #include "report/page.h"
 #include "study/result_json.h"
@@ -18,8 +15,7 @@ static const struct {
                 {pz_report_schedules, true, true},  {pz_report_baselines, true, false},
                 {pz_report_training, false, true}};
 
-json_t *pz_report_ratio(double ratio) { return isnan(ratio) ? json_null() : json_real(ratio); }
-
+/* Runs the sections that apply to the evaluator and returns the document with their datasets. */
 json_t *pz_report_document(struct pz_call *call, const struct pz_result *result) {
   enum pz_objective_kind kind = result->inputs.options.objective;
   const struct pz_ratios *ratios = &pz_result_best(result)->ratios;

@@ -24,9 +24,6 @@ json_t *pz_report_document(struct pz_call *call, const struct pz_result *result)
 
 /* ---- for the sections ----------------------------------------------------------------------- */
 
-/* Returns a new reference to the ratio, or to null if it is NaN. */
-json_t *pz_report_ratio(double ratio);
-
 typedef void pz_report_section(struct pz_call *call, struct pz_report *report);
 pz_report_section pz_report_run, pz_report_chips, pz_report_floorplan, pz_report_plans,
     pz_report_schedules, pz_report_baselines, pz_report_training;

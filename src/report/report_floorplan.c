@@ -10,19 +10,17 @@ static void append_chip(struct pz_call *call, json_t *floorplan, json_t *dies, c
     const char *block;
     int64_t count;
     double mm2;
-  } blocks[] = {
-      {"tensor arrays", chip->tensor.cores, bill.tensor_mm2},
-      {"tensor buffers", chip->tensor.cores, bill.tensor_local_mm2},
-      {"vector lanes", chip->vector.cores, bill.vector_mm2},
-      {"vector buffers", chip->vector.cores, bill.vector_local_mm2},
-      {"global buffer", 1, bill.glb_mm2},
-      {"HBM interface", chip->hbm.stacks, bill.hbm_mm2},
-      {"64-bit units", 1, bill.fp64_mm2},
-      {"network on chip", 1, bill.noc_mm2},
-      {"links", 1, bill.link_mm2 + bill.die_link_mm2},
-      {"host I/O", 1, bill.io_mm2},
-      {"control, wiring, spare", 1, bill.other_mm2},
-  };
+  } blocks[] = {{"tensor arrays", chip->tensor.cores, bill.tensor_mm2},
+                {"tensor buffers", chip->tensor.cores, bill.tensor_local_mm2},
+                {"vector lanes", chip->vector.cores, bill.vector_mm2},
+                {"vector buffers", chip->vector.cores, bill.vector_local_mm2},
+                {"global buffer", 1, bill.glb_mm2},
+                {"HBM interface", chip->hbm.stacks, bill.hbm_mm2},
+                {"64-bit units", 1, bill.fp64_mm2},
+                {"network on chip", 1, bill.noc_mm2},
+                {"links", 1, bill.link_mm2 + bill.die_link_mm2},
+                {"host I/O", 1, bill.io_mm2},
+                {"control, wiring, spare", 1, bill.other_mm2}};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
     pz_dataset_add(call, floorplan, "[s,s,s,I,f]", role, chip->name, blocks[i].block,
                    (json_int_t)blocks[i].count, blocks[i].mm2);
@@ -34,6 +32,7 @@ static void append_chip(struct pz_call *call, json_t *floorplan, json_t *dies, c
       pz_chip_peak_watts(chip), pz_chip_tensor_flop_per_s(chip), pz_chip_vector_op_per_s(chip));
 }
 
+/* Adds the blocks of both dies, and a row for each chip. */
 void pz_report_floorplan(struct pz_call *call, struct pz_report *report) {
   struct pz_chip *reference = pz_alloc(call, 1, sizeof *reference);
   json_t *floorplan =

@@ -3,35 +3,7 @@
 #include "report/plan_table.h"
 #include "report/report_data.h"
 
-static void append_step_parts(struct pz_call *call, json_t *rows,
-                              const struct pz_answer_model *model) {
-  const struct pz_step_parts *parts = &model->plan->parts;
-  const struct {
-    const char *name;
-    double seconds;
-  } list[] = {{"compute", parts->compute_s},
-              {"tensor-parallel collectives", parts->collectives_s},
-              {"transfers between stages", parts->transfers_s},
-              {"pipeline bubble", parts->bubble_s},
-              {"gradient all-reduce", parts->exchange_s}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    pz_dataset_add(call, rows, "[s,s,f,f]", model->model, list[i].name, list[i].seconds,
-                   list[i].seconds / model->plan->step_s);
-}
-
-static void append_stages(struct pz_call *call, json_t *rows, const struct pz_answer_model *model) {
-  const struct pz_partition *plan = model->plan;
-  for (uint32_t k = 0; k < plan->pp; k++) {
-    const struct pz_partition_stage *stage = &plan->stages[k];
-    char layers[256];
-    pz_dataset_add(call, rows, "[s,I,s,I,f,f,f,f,f,f,f,f,f]", model->model, (json_int_t)k + 1,
-                   pz_partition_stage_text(stage, layers, sizeof layers),
-                   (json_int_t)stage->devices, stage->forward_s, stage->backward_s, stage->load_s,
-                   stage->param_bytes, stage->optimizer_bytes, stage->activation_bytes,
-                   stage->in_flight_bytes, stage->memory_bytes, plan->hbm_bytes);
-  }
-}
-
+/* Adds a row for each model, for each part of its step time, and for each pipeline stage. */
 void pz_report_plans(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   const struct pz_answer *best = pz_result_best(result);
@@ -51,13 +23,31 @@ void pz_report_plans(struct pz_call *call, struct pz_report *report) {
     const struct pz_result_reference *reference = &result->references[i];
     pz_dataset_add(call, models, "[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", model->model,
                    (json_int_t)result->inputs.models[i].seq, model->samples_per_s,
-                   pz_report_ratio(model->ratio), reference->samples_per_s, reference->hbm_gib,
+                   pz_dataset_real(model->ratio), reference->samples_per_s, reference->hbm_gib,
                    reference->expert, (json_int_t)plan->pp, (json_int_t)plan->dp,
                    (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute, plan->step_s,
                    plan->slowest_stage_s, plan->parts.exchange_s, (json_int_t)plan->microbatches,
                    plan->flop_utilisation, (json_int_t)plan->devices_used, plan->hbm_bytes,
                    (json_int_t)plan->batch);
-    append_step_parts(call, parts, model);
-    append_stages(call, stages, model);
+    const struct {
+      const char *name;
+      double seconds;
+    } list[] = {{"compute", plan->parts.compute_s},
+                {"tensor-parallel collectives", plan->parts.collectives_s},
+                {"transfers between stages", plan->parts.transfers_s},
+                {"pipeline bubble", plan->parts.bubble_s},
+                {"gradient all-reduce", plan->parts.exchange_s}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+      pz_dataset_add(call, parts, "[s,s,f,f]", model->model, list[k].name, list[k].seconds,
+                     list[k].seconds / plan->step_s);
+    for (uint32_t k = 0; k < plan->pp; k++) {
+      const struct pz_partition_stage *stage = &plan->stages[k];
+      char layers[256];
+      pz_dataset_add(call, stages, "[s,I,s,I,f,f,f,f,f,f,f,f,f]", model->model, (json_int_t)k + 1,
+                     pz_partition_stage_text(stage, layers, sizeof layers),
+                     (json_int_t)stage->devices, stage->forward_s, stage->backward_s, stage->load_s,
+                     stage->param_bytes, stage->optimizer_bytes, stage->activation_bytes,
+                     stage->in_flight_bytes, stage->memory_bytes, plan->hbm_bytes);
+    }
   }
 }

@@ -1,7 +1,6 @@
-/* Section of a report: the run itself.  It lists the objective runs with their certificates, the
- * sensitivity of the best chip, the inputs, and the command line that repeats the search, to be
- * pasted into a shell.  Objective runs and command exist only in results of the evaluator
- * original, which have a comparison. */
+/* Section of a report: the run itself, with its objective runs and certificates, the sensitivity of
+ * the best chip, the inputs, and the command line that repeats the search.  Objective runs and
+ * command exist only in results of the evaluator original, which have a comparison. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -13,25 +12,22 @@
 #include "core/text.h"
 #include "report/report_data.h"
 
-/* Names and units under which the parameters of a search are shown.  A parameter that is missing
- * here is shown by its own name. */
+/* Names and units of search parameters; others are shown by their own name, without a unit. */
 static const struct {
   const char *name, *text, *unit;
-} parameters[] = {
-    {"tensor_cores", "tensor cores", ""},
-    {"rows", "rows of a tensor core", ""},
-    {"cols", "columns of a tensor core", ""},
-    {"vector_cores", "vector cores", ""},
-    {"lanes", "lanes of a vector core", ""},
-    {"glb_mib", "global buffer", "MiB"},
-    {"hbm_gib", "HBM capacity", "GiB"},
-    {"local_kib", "buffer of a tensor core", "KiB"},
-    {"clock_mhz", "clock", "MHz"},
-    {"glb_bytes_per_cycle", "global buffer rate", "B/cycle"},
-    {"hbm_stacks", "HBM stacks", ""},
-    {"link_gb_per_s", "link", "GB/s"},
-    {"hbm", "HBM generation", ""},
-};
+} parameters[] = {{"tensor_cores", "tensor cores", ""},
+                  {"rows", "rows of a tensor core", ""},
+                  {"cols", "columns of a tensor core", ""},
+                  {"vector_cores", "vector cores", ""},
+                  {"lanes", "lanes of a vector core", ""},
+                  {"glb_mib", "global buffer", "MiB"},
+                  {"hbm_gib", "HBM capacity", "GiB"},
+                  {"local_kib", "buffer of a tensor core", "KiB"},
+                  {"clock_mhz", "clock", "MHz"},
+                  {"glb_bytes_per_cycle", "global buffer rate", "B/cycle"},
+                  {"hbm_stacks", "HBM stacks", ""},
+                  {"link_gb_per_s", "link", "GB/s"},
+                  {"hbm", "HBM generation", ""}};
 
 /* ---- objective runs ------------------------------------------------------------------------- */
 
@@ -131,6 +127,7 @@ static void append_input(struct pz_call *call, json_t *rows, const char *input, 
   pz_dataset_add(call, rows, "[s,o]", input, value);
 }
 
+/* Returns the choices of an option, separated by commas. */
 static const char *choices_text(struct pz_call *call, const struct pz_choices *choices) {
   struct pz_buffer *text = pz_buffer_new(call);
   pz_buffer_add(call, text, "", 0);
@@ -139,11 +136,16 @@ static const char *choices_text(struct pz_call *call, const struct pz_choices *c
   return text->text;
 }
 
-/* Appends the inputs that describe chips, network and plans. */
-static void append_machine_inputs(struct pz_call *call, json_t *rows,
-                                  const struct pz_result *result) {
-  const struct pz_result_inputs *inputs = &result->inputs;
+/* Appends the inputs: the program, the models, the chips with their network, and the search. */
+static void append_inputs(struct pz_call *call, struct pz_report *report) {
+  const struct pz_result_inputs *inputs = &report->result->inputs;
   const struct pz_study_options *options = &inputs->options;
+  uint32_t n_chips = report->result->n_chips;
+  json_t *rows = pz_dataset_new(call, report->datasets, "inputs", "input,value");
+  append_input(call, rows, "phaze", "version %s", pz_version());
+  for (uint32_t i = 0; i < options->n_models; i++)
+    append_input(call, rows, "model", "%s: %" PRId64 " tokens per sample, digest %s",
+                 inputs->models[i].name, inputs->models[i].seq, inputs->models[i].digest);
   append_input(call, rows, "chips in the cluster", "%" PRId64, options->devices);
   append_input(call, rows, "global batch size", "%" PRId64 " sample%s", options->batch,
                pz_text_s((double)options->batch));
@@ -160,31 +162,20 @@ static void append_machine_inputs(struct pz_call *call, json_t *rows,
                  options->scale_up, options->outer_bytes_per_s / 1e9);
     append_input(call, rows, "operators of a layer", "%s",
                  options->serial ? "one after another" : "scheduled beside each other");
-    return;
+  } else {
+    append_input(call, rows, "design space", "%s: %s (%u chip%s within the area budget)",
+                 inputs->space_name, inputs->space_about, n_chips, pz_text_s(n_chips));
+    append_input(call, rows, "network", "%s: %s", inputs->cluster_name, inputs->cluster_about);
+    append_input(call, rows, "microbatch sizes considered", "%s",
+                 choices_text(call, &options->mbs));
+    append_input(call, rows, "tensor-parallel degrees considered", "%s",
+                 choices_text(call, &options->tp));
+    append_input(call, rows, "HBM capacities considered", "%s GiB",
+                 choices_text(call, &options->hbm_gib));
+    append_input(call, rows, "parameters, gradients and optimizer state",
+                 "%g bytes per byte of parameters", options->state);
+    append_input(call, rows, "step limit of a schedule solve", "%" PRId64, options->steps);
   }
-  append_input(call, rows, "design space", "%s: %s (%u chip%s within the area budget)",
-               inputs->space_name, inputs->space_about, result->n_chips,
-               pz_text_s(result->n_chips));
-  append_input(call, rows, "network", "%s: %s", inputs->cluster_name, inputs->cluster_about);
-  append_input(call, rows, "microbatch sizes considered", "%s", choices_text(call, &options->mbs));
-  append_input(call, rows, "tensor-parallel degrees considered", "%s",
-               choices_text(call, &options->tp));
-  append_input(call, rows, "HBM capacities considered", "%s GiB",
-               choices_text(call, &options->hbm_gib));
-  append_input(call, rows, "parameters, gradients and optimizer state",
-               "%g bytes per byte of parameters", options->state);
-  append_input(call, rows, "step limit of a schedule solve", "%" PRId64, options->steps);
-}
-
-static void append_inputs(struct pz_call *call, struct pz_report *report) {
-  const struct pz_result_inputs *inputs = &report->result->inputs;
-  const struct pz_study_options *options = &inputs->options;
-  json_t *rows = pz_dataset_new(call, report->datasets, "inputs", "input,value");
-  append_input(call, rows, "phaze", "version %s", pz_version());
-  for (uint32_t i = 0; i < options->n_models; i++)
-    append_input(call, rows, "model", "%s: %" PRId64 " tokens per sample, digest %s",
-                 inputs->models[i].name, inputs->models[i].seq, inputs->models[i].digest);
-  append_machine_inputs(call, rows, report->result);
   append_input(call, rows, "objective", "%s: %s", pz_objective_names[options->objective],
                pz_objective_unit(options->objective));
   append_input(call, rows, "search", "%s",
@@ -214,16 +205,19 @@ static void print_word(const char *word, FILE *out) {
   fputc('\'', out);
 }
 
+/* Prints an option with a text, or nothing if the text is NULL. */
 static void print_text_option(const char *option, const char *value, FILE *out) {
   if (!value) return;
   fprintf(out, " --%s", option);
   print_word(value, out);
 }
 
-static void print_int_option(const char *option, int64_t value, int64_t standard, FILE *out) {
-  if (value != standard) fprintf(out, " --%s %" PRId64, option, value);
+/* Prints an option with an integer, or nothing if it has its default. */
+static void print_int_option(const char *option, int64_t value, int64_t by_default, FILE *out) {
+  if (value != by_default) fprintf(out, " --%s %" PRId64, option, value);
 }
 
+/* Prints an option with a list of integers, or nothing if it has its default. */
 static void print_list_option(struct pz_call *call, const char *option,
                               const struct pz_choices *list, const struct pz_choices *standard,
                               FILE *out) {
@@ -232,26 +226,8 @@ static void print_list_option(struct pz_call *call, const char *option,
   if (!same) fprintf(out, " --%s %s", option, choices_text(call, list));
 }
 
-/* Prints the options of the design space, its limits and its evaluator.  The default space
- * 'paper' is omitted together with its evaluator.  A space that is no preset is named NAME.json. */
-static void print_space(const struct pz_result_inputs *inputs, FILE *out) {
-  const struct pz_study_options *options = &inputs->options;
-  bool standard = strcmp(inputs->space_name, "paper") == 0, preset = false;
-  for (size_t i = 0; pz_space_preset_name(i); i++)
-    if (strcmp(pz_space_preset_name(i), inputs->space_name) == 0) preset = true;
-  char file[64];
-  snprintf(file, sizeof file, preset ? "%s" : "%s.json", inputs->space_name);
-  if (!standard) print_text_option("space", file, out);
-  if (options->limit_mm2 != inputs->base_mm2)
-    fprintf(out, " --limit-mm2 %.17g", options->limit_mm2);
-  if (options->limit_watts > 0) fprintf(out, " --limit-watts %.17g", options->limit_watts);
-  if (options->limit_dollars > 0) fprintf(out, " --limit-dollars %.17g", options->limit_dollars);
-  if (!standard) fprintf(out, " --evaluator %s", pz_evaluator_names[options->evaluator]);
-}
-
-/* Prints the command that repeats a study: the models, then each option that differs from its
- * default.  The command is 'phaze search' unless the seed differs from the default seed of
- * comparisons, which only 'phaze compare' can set. */
+/* Prints the command that repeats a study: the models and the options that differ from their
+ * defaults.  It is 'phaze search', unless only 'phaze compare' can set the seed. */
 static void print_command_line(struct pz_call *call, const struct pz_result_inputs *inputs,
                                uint64_t seed, FILE *out) {
   struct pz_study_options standard = pz_study_options_default();
@@ -259,7 +235,18 @@ static void print_command_line(struct pz_call *call, const struct pz_result_inpu
   const struct pz_workload_options *workload = &options->workload;
   fputs(seed == PZ_COMPARE_SEED ? "phaze search" : "phaze compare", out);
   for (uint32_t i = 0; i < options->n_models; i++) print_word(options->models[i], out);
-  print_space(inputs, out);
+  /* The default space 'paper' is omitted with its evaluator.  Other spaces may be files. */
+  bool default_space = strcmp(inputs->space_name, "paper") == 0, preset = false;
+  for (size_t i = 0; pz_space_preset_name(i); i++)
+    if (strcmp(pz_space_preset_name(i), inputs->space_name) == 0) preset = true;
+  char file[64];
+  snprintf(file, sizeof file, preset ? "%s" : "%s.json", inputs->space_name);
+  if (!default_space) print_text_option("space", file, out);
+  if (options->limit_mm2 != inputs->base_mm2)
+    fprintf(out, " --limit-mm2 %.17g", options->limit_mm2);
+  if (options->limit_watts > 0) fprintf(out, " --limit-watts %.17g", options->limit_watts);
+  if (options->limit_dollars > 0) fprintf(out, " --limit-dollars %.17g", options->limit_dollars);
+  if (!default_space) fprintf(out, " --evaluator %s", pz_evaluator_names[options->evaluator]);
   if (strcmp(inputs->cluster_name, standard.cluster) != 0)
     print_text_option("cluster", inputs->cluster_name, out);
   print_int_option("devices", options->devices, standard.devices, out);
@@ -291,6 +278,7 @@ static void print_command_line(struct pz_call *call, const struct pz_result_inpu
   fputs(" -o DIR", out);
 }
 
+/* Adds the datasets of the run; those of a comparison only if the result has one. */
 void pz_report_run(struct pz_call *call, struct pz_report *report) {
   const struct pz_comparison *comparison = report->result->comparison;
   if (comparison) append_objective_runs(call, report);

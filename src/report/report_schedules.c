@@ -2,6 +2,7 @@
  * shares of the rates and the times of every operator. */
 #include "report/report_data.h"
 
+/* Adds a row for each scheduled layer and pass, and for each of its operators. */
 void pz_report_schedules(struct pz_call *call, struct pz_report *report) {
   static const char *const direction_names[] = {"forward", "backward"};
   const struct pz_result_detail *detail = report->result->detail;

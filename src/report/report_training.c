@@ -1,12 +1,9 @@
-/* Section of a report of the evaluator training: the best chip and the reference with their
- * plans, the inputs and the certificate as one object, `search`; and as datasets the parts of
- * each step, today's chips beside the best one, the front, the roofline of its operators, cost
- * breakdowns, and how robust the answer is. */
-#include <math.h>
+/* Section of a report of the evaluator training: the object `search` (best chip, reference, inputs,
+ * certificate), and datasets of the parts of each step, existing chips, the front, the roofline of
+ * operators, cost breakdowns, and robustness. */
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/text.h"
 #include "plan/plan_fields.h"
 #include "report/report_data.h"
 
@@ -19,6 +16,7 @@ struct trained_model {
   const struct pz_training_answer *training;
 };
 
+/* Returns the plans of the models on one chip, with step times and the ratio to the reference. */
 static json_t *models_json(const struct trained_model *list, uint32_t n) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < n; i++) {
@@ -43,6 +41,7 @@ static json_t *power_json(const struct trained_model *list, uint32_t n) {
   return json_pack("{s:f,s:o}", "limit_watts", list[0].training->limit_watts, "full_watts", watts);
 }
 
+/* Returns the best chip with its cost, the uncertainty of its value, and its plans. */
 static json_t *best_json(const struct pz_answer *best, const struct trained_model *list) {
   const struct pz_uncertainty *uncertainty = &best->uncertainty;
   json_t *range = json_null();
@@ -58,19 +57,7 @@ static json_t *best_json(const struct pz_answer *best, const struct trained_mode
                    power_json(list, best->n_models), "chip", pz_chip_json(best->chip));
 }
 
-/* ---- inputs and certificate ----------------------------------------------------------------- */
-
-/* Returns how many chips of the space are decided, and the proven gap. */
-static json_t *certificate_json(const struct pz_certificate *proof) {
-  int64_t closed =
-      proof->n_infeasible + proof->n_excluded + proof->n_excluded_by_schedules + proof->n_evaluated;
-  return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:b}", "space", (json_int_t)proof->n_chips, "closed",
-                   (json_int_t)closed, "evaluated",
-                   (json_int_t)(proof->n_evaluated + proof->n_excluded_by_schedules), "gap",
-                   proof->gap, "boxes", (json_int_t)proof->n_boxes, "rounds",
-                   (json_int_t)proof->n_rounds, "finished", proof->finished);
-}
-
+/* Returns the options that the page shows or that its formulas use. */
 static json_t *inputs_json(const struct pz_result_inputs *inputs) {
   const struct pz_study_options *options = &inputs->options;
   json_t *models = json_array();
@@ -126,6 +113,7 @@ static void add_robustness_dataset(struct pz_call *call, json_t *datasets,
   }
 }
 
+/* Adds the datasets of details, steps and robustness, and sets the object `search`. */
 void pz_report_training(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   const struct pz_answer *answer = pz_result_best(result);
@@ -164,14 +152,22 @@ void pz_report_training(struct pz_call *call, struct pz_report *report) {
   if (robustness)
     robustness_json = json_pack("{s:I,s:f,s:b}", "candidates", (json_int_t)robustness->n_candidates,
                                 "tolerance", robustness->tolerance, "robust", robustness->robust);
+  /* How many chips of the space were decided, and the proven gap. */
+  const struct pz_certificate *proof = &answer->certificate;
+  int64_t evaluated = proof->n_evaluated + proof->n_excluded_by_schedules;
+  int64_t closed = proof->n_infeasible + proof->n_excluded + evaluated;
+  json_t *certificate =
+      json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:b}", "space", (json_int_t)proof->n_chips, "closed",
+                (json_int_t)closed, "evaluated", (json_int_t)evaluated, "gap", proof->gap, "boxes",
+                (json_int_t)proof->n_boxes, "rounds", (json_int_t)proof->n_rounds, "finished",
+                proof->finished);
   json_t *reference_json = json_pack(
       "{s:s,s:f,s:f,s:f,s:o,s:o,s:s?}", "name", reference_chip->name, "area_mm2",
       reference_chip->area_mm2, "watts", reference_chip->peak_watts, "dollars",
       reference_chip->dollars, "models", models_json(reference, result->n_references), "power",
       power_json(reference, result->n_references), "breaks", reference_chip->breaks);
-  report->search =
-      pz_json_built(call, json_pack("{s:o,s:o,s:o,s:o,s:o}", "best", best_json(answer, best),
-                                    "robustness", robustness_json, "reference", reference_json,
-                                    "certificate", certificate_json(&answer->certificate), "inputs",
-                                    inputs_json(&result->inputs)));
+  report->search = pz_json_built(
+      call, json_pack("{s:o,s:o,s:o,s:o,s:o}", "best", best_json(answer, best), "robustness",
+                      robustness_json, "reference", reference_json, "certificate", certificate,
+                      "inputs", inputs_json(&result->inputs)));
 }

@@ -1,7 +1,6 @@
-/* The result of a search on the terminal.  pz_result_table() prints from top to bottom: the
- * objective, the chip, a table of the models with their plans, the best chip of each model
- * alone, the sensitivity, the Pareto front, what the reference is, how robust the answer is, and
- * the proof.  The evaluators original and training have different tables of plans. */
+/* The result of a search on the terminal: objective, chip, models with their plans, the best chip
+ * of each model alone, sensitivity, Pareto front, reference, robustness and proof.  The evaluators
+ * original and training have different tables of plans. */
 #include "report/result_table.h"
 
 #include <inttypes.h>
@@ -12,57 +11,43 @@
 #include "report/ratios.h"
 #include "study/result_json.h"
 
-static bool is_training(const struct pz_result *result) {
-  return result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
-}
-
 /* ---- the objective -------------------------------------------------------------------------- */
 
-/* Prints the objective as a multiple of the reference, with its range if the chips are known by
- * their data sheets only, and the ratios of the models unless `ratios` is NULL. */
-static void print_times_reference(const struct pz_result *result, const struct pz_ratios *ratios,
-                                  FILE *out) {
-  const struct pz_answer *best = pz_result_best(result);
-  const struct pz_uncertainty *uncertainty = &best->uncertainty;
-  bool cold = uncertainty->spread > 0;
-  if (cold)
-    fprintf(out, "%.4g times the cold %s (%.3g to %.3g", best->objective,
-            result->reference_chip.name, uncertainty->low, uncertainty->high);
-  else
-    fprintf(out, "%.4g times the reference", best->objective);
-  if (ratios) {
-    fputs(cold ? "; " : " (", out);
-    pz_ratios_print(ratios, out);
-  }
-  fputs(cold || ratios ? ")\n" : "\n", out);
-}
-
-/* Prints the objective, and the ratios of the models: a mean can depend on a single one. */
+/* Prints the objective, with its range if the chips are known by their data sheets only, and the
+ * ratios of the models, because a mean can depend on a single one. */
 static void print_objective(const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
+  const struct pz_uncertainty *uncertainty = &best->uncertainty;
   enum pz_objective_kind kind = result->inputs.options.objective;
-  bool geomean = kind == PZ_OBJECTIVE_GEOMEAN;
+  bool geomean = kind == PZ_OBJECTIVE_GEOMEAN, cold = uncertainty->spread > 0;
   bool several_ratios = best->ratios.n_models > 1;
-  bool all_ratios = several_ratios && best->ratios.n_models == best->n_models;
+  bool is_mean_of_ratios = geomean && several_ratios && best->ratios.n_models == best->n_models;
   bool is_ratio_of_one_model = (geomean || kind == PZ_OBJECTIVE_REGRET) && best->n_models < 2;
-  if (geomean && all_ratios) {
-    print_times_reference(result, &best->ratios, out);
-  } else {
-    if (is_ratio_of_one_model)
-      print_times_reference(result, NULL, out);
+  if (is_mean_of_ratios || is_ratio_of_one_model) {
+    if (cold)
+      fprintf(out, "%.4g times the cold %s (%.3g to %.3g", best->objective,
+              result->reference_chip.name, uncertainty->low, uncertainty->high);
     else
-      fprintf(out, "%.4g %s\n", best->objective, pz_objective_unit(kind));
-    if (several_ratios) {
-      fprintf(out, "Throughput: %.4g times the reference (", best->ratios.geometric_mean);
+      fprintf(out, "%.4g times the reference", best->objective);
+    if (is_mean_of_ratios) {
+      fputs(cold ? "; " : " (", out);
       pz_ratios_print(&best->ratios, out);
-      fprintf(out, ")\n");
     }
+    fputs(cold || is_mean_of_ratios ? ")\n" : "\n", out);
+  } else {
+    fprintf(out, "%.4g %s\n", best->objective, pz_objective_unit(kind));
+  }
+  if (several_ratios && !is_mean_of_ratios) {
+    fprintf(out, "Throughput: %.4g times the reference (", best->ratios.geometric_mean);
+    pz_ratios_print(&best->ratios, out);
+    fprintf(out, ")\n");
   }
   fputc('\n', out);
 }
 
 /* ---- the chip ------------------------------------------------------------------------------- */
 
+/* Prints the units, memory, area, power and cost of the best chip. */
 static void print_chip(const struct pz_result *result, const struct pz_answer *best, FILE *out) {
   const struct pz_chip *chip = best->chip;
   char flop[32];
@@ -74,7 +59,7 @@ static void print_chip(const struct pz_result *result, const struct pz_answer *b
           chip->clock_hz / 1e9);
   fprintf(out, "  vector cores   %" PRId64 " of %" PRId64 " lane%s\n", chip->vector.cores,
           chip->vector.lanes, pz_text_s((double)chip->vector.lanes));
-  if (is_training(result)) {
+  if (result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING) {
     fprintf(out, "  global buffer  %.0f MiB, %.4g TB/s\n", (double)chip->glb_bytes / 0x1p20,
             chip->glb_bytes_per_s / 1e12);
     fprintf(out, "  HBM            %" PRId64 " stack%s, %.4g GiB, %.4g TB/s\n", chip->hbm.stacks,
@@ -99,26 +84,6 @@ static void print_chip(const struct pz_result *result, const struct pz_answer *b
 
 /* ---- models and plans ----------------------------------------------------------------------- */
 
-/* Adds the name of a model, its throughput, and the ratio to the throughput of the reference. */
-static void append_throughput(struct pz_table *table, const struct pz_answer_model *model) {
-  char rate[32];
-  pz_table_cells(table, "%s|%s", model->model,
-                 pz_text_number(rate, sizeof rate, model->samples_per_s));
-  pz_ratio_cell(table, model->samples_per_s, model->ratio);
-}
-
-static void print_training_plans(struct pz_call *call, const struct pz_answer *best, FILE *out) {
-  struct pz_table *table = pz_table_new(call, "model|>samples/s|>reference|>MFU|plan");
-  char plan[PZ_PLAN_TEXT_MOST];
-  for (uint32_t i = 0; i < best->n_models; i++) {
-    const struct pz_training_answer *training = best->models[i].training;
-    append_throughput(table, &best->models[i]);
-    pz_table_cells(table, "%.0f%%|%s", 100 * training->mfu,
-                   pz_plan_text(&training->plan, plan, sizeof plan));
-  }
-  pz_table_print(table, 0, out);
-}
-
 /* Prints the plans of the evaluator original, and the parts of their step times: compute is
  * limited by the chip, the others by the network and the pipeline. */
 static void print_partitions(struct pz_call *call, const struct pz_answer *best, FILE *out) {
@@ -131,7 +96,10 @@ static void print_partitions(struct pz_call *call, const struct pz_answer *best,
     const struct pz_answer_model *model = &best->models[i];
     const struct pz_partition *plan = model->plan;
     const struct pz_step_parts *parts = &plan->parts;
-    append_throughput(plans, model);
+    char rate[32];
+    pz_table_cells(plans, "%s|%s", model->model,
+                   pz_text_number(rate, sizeof rate, model->samples_per_s));
+    pz_ratio_cell(plans, model->samples_per_s, model->ratio);
     pz_table_cells(plans, "%u|%" PRId64 "|%" PRId64 "|%" PRId64 "|%s|%.0f%%", plan->pp, plan->dp,
                    plan->tp, plan->mbs, plan->recompute ? "recomputed" : "kept",
                    100 * plan->flop_utilisation);
@@ -172,7 +140,7 @@ static void print_chips_of_one_model(struct pz_call *call, const struct pz_resul
 
 /* Prints the change of the objective if the best chip is changed by one step on an axis. */
 static void print_sensitivity(struct pz_call *call, const struct pz_result *result, FILE *out) {
-  bool has_where = is_training(result);
+  bool has_where = result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
   if (!result->n_sensitivity) return;
   struct pz_table *table =
       pz_table_new(call, has_where ? "parameter|>from|>to|>objective|>at most|where|>mm2|breaks"
@@ -216,6 +184,7 @@ static void print_front(struct pz_call *call, const struct pz_result *result, FI
 /* The plan of a model on the reference chip. */
 enum reference_plan { EXPERT_PLAN, BEST_PLAN, NO_PLAN, REFERENCE_PLANS };
 
+/* Returns which plan the reference has: that of an expert if one is known, the best, or none. */
 static enum reference_plan reference_plan(const struct pz_result_reference *reference) {
   if (!(reference->samples_per_s > 0)) return NO_PLAN;
   return reference->expert ? EXPERT_PLAN : BEST_PLAN;
@@ -281,7 +250,7 @@ static void print_references(const struct pz_result *result, FILE *out) {
 
 /* ---- the reference of the evaluator training ------------------------------------------------ */
 
-/* Prints the reference chip with its cost, and why the best chip is worse if it is. */
+/* Prints the cost of the reference chip, why the best chip is worse if it is, and power and MFU. */
 static void print_reference_chip(const struct pz_result *result, FILE *out) {
   const struct pz_result_chip_summary *chip = &result->reference_chip;
   const struct pz_answer *best = pz_result_best(result);
@@ -292,18 +261,14 @@ static void print_reference_chip(const struct pz_result *result, FILE *out) {
   if (chip->tdp_watts > 0) fprintf(out, " (its data sheet: %.0f W)", chip->tdp_watts);
   if (chip->breaks) fprintf(out, "; it breaks the limit of %s", chip->breaks);
   fprintf(out, ".\n");
-  if (result->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN || best->objective >= 1) return;
   const char *reason = "the search ended before it was found";
   if (chip->breaks)
     reason = "the reference takes more than the limits allow";
   else if (proof->finished || (proof->gap + 1) * best->objective < 1)
     reason = "the space has no chip that does";
-  fprintf(out, "The best chip does not reach it: %s.\n", reason);
-}
-
-/* Prints the highest power and the lowest MFU over the steps of all models, if known. */
-static void print_power(const struct pz_result *result, FILE *out) {
-  const struct pz_answer *best = pz_result_best(result);
+  if (result->inputs.options.objective == PZ_OBJECTIVE_GEOMEAN && best->objective < 1)
+    fprintf(out, "The best chip does not reach it: %s.\n", reason);
+  /* The highest power and the lowest MFU over the steps of all models, if they are known. */
   double watts = 0, reference_watts = 0, mfu = 1, reference_mfu = 1;
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_training_answer *training = best->models[i].training;
@@ -379,26 +344,38 @@ static void print_proof(const struct pz_certificate *proof, FILE *out) {
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
+/* Prints the parts of the result that its evaluator has. */
 void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   const struct pz_executions *executions = result->executions;
   bool several_models = best->n_models > 1;
+  bool training = result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
   fprintf(out, "The best chip of the space %s for %s%s, by the evaluator %s: %s\n",
           result->inputs.space_name, several_models ? "all " : "",
           several_models ? "models" : best->models[0].model,
           pz_evaluator_names[result->inputs.options.evaluator], best->chip->name);
   print_objective(result, out);
   print_chip(result, best, out);
-  if (is_training(result))
-    print_training_plans(call, best, out);
-  else
+  if (training) {
+    struct pz_table *table = pz_table_new(call, "model|>samples/s|>reference|>MFU|plan");
+    char plan[PZ_PLAN_TEXT_MOST], rate[32];
+    for (uint32_t i = 0; i < best->n_models; i++) {
+      const struct pz_answer_model *model = &best->models[i];
+      pz_table_cells(table, "%s|%s", model->model,
+                     pz_text_number(rate, sizeof rate, model->samples_per_s));
+      pz_ratio_cell(table, model->samples_per_s, model->ratio);
+      pz_table_cells(table, "%.0f%%|%s", 100 * model->training->mfu,
+                     pz_plan_text(&model->training->plan, plan, sizeof plan));
+    }
+    pz_table_print(table, 0, out);
+  } else {
     print_partitions(call, best, out);
+  }
   print_chips_of_one_model(call, result, out);
   print_sensitivity(call, result, out);
   print_front(call, result, out);
-  if (is_training(result)) {
+  if (training) {
     print_reference_chip(result, out);
-    print_power(result, out);
     if (executions && executions->serial > 0 && executions->whole > 0)
       fprintf(
           out,
@@ -412,6 +389,7 @@ void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE 
   print_proof(&best->certificate, out);
 }
 
+/* Returns the result as JSON together with `timing`, whose reference the caller keeps. */
 json_t *pz_result_document(struct pz_call *call, const struct pz_result *result, json_t *timing) {
   json_t *root = pz_json_built(call, pz_result_display_json(result));
   if (json_object_set(root, "timing", timing) != 0) pz_raise_memory(call, "JSON");

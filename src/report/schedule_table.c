@@ -1,6 +1,5 @@
-/* Tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column
- * gets the width that the other columns leave; it is therefore built twice, first without bars
- * to measure the other columns. */
+/* Tables and Gantt charts of solved schedules.  A chart is a table that is built twice: without
+ * bars, to measure the other columns, and with bars of the width that these leave. */
 #include "report/schedule_table.h"
 
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 
 static const char *const direction_names[] = {"forward", "backward"};
 
+/* Writes the layer and its pass, "block backward", or the name of an instance, and returns buf. */
 const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]) {
   snprintf(buf, 256, schedule->layer ? "%s %s" : "%s",
            schedule->layer ? schedule->layer : schedule->model,
@@ -20,10 +20,12 @@ const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char bu
   return buf;
 }
 
+/* Returns the gap of a schedule relative to its makespan, or 0 if the makespan is 0. */
 double pz_schedule_gap(double makespan, double lower_bound) {
   return makespan > 0 ? (makespan - lower_bound) / makespan : 0;
 }
 
+/* Returns "optimal", or the gap in percent, which it writes into buf. */
 const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]) {
   if (optimal) return "optimal";
   snprintf(buf, 16, gap < 5e-5 ? "<0.01%%" : "%.2f%%", 100 * gap);
@@ -38,8 +40,8 @@ static int time_decimals(double most_us) {
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* A row of the table, with times in microseconds: one schedule, or the sum of schedules weighted
- * by how often their layers occur. */
+/* A row in microseconds: one schedule, or the sum of the schedules of all layers, by their
+ * count. */
 struct schedule_row {
   const char *layer;
   enum pz_direction direction;
@@ -84,6 +86,7 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
   pz_table_print(table, 0, out);
 }
 
+/* Prints a row for each schedule and, if `total`, for the sum of each pass over all layers. */
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out) {
   struct schedule_row *rows = pz_alloc(call, (size_t)n + 2, sizeof *rows);
@@ -119,10 +122,12 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
+/* Returns whether a technique of the solver has done anything. */
 static bool has_counts(const struct pz_technique_count *count) {
   return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
 }
 
+/* Sums the counters of each technique over the schedules; raised bounds are in microseconds. */
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out) {
   struct pz_table *table =
@@ -158,6 +163,8 @@ static int compare_starts(const void *a, const void *b) {
   return (first > second) - (first < second);
 }
 
+/* Returns the operators that have a class, sorted by time, and their number in *n.  Operators
+ * without a class only change shapes and take no time. */
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n) {
   const struct pz_scheduled_operator **shown = pz_alloc(call, schedule->n_operators, sizeof *shown);
@@ -171,17 +178,6 @@ pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedul
 /* ---- Gantt charts --------------------------------------------------------------------------- */
 
 enum { LONGEST_NAME = 32, LEAST_BAR = 20, MOST_BAR = 60 };
-
-/* Shortens a long name to "NAME.." and keeps " (1)", the half of a microbatch. */
-static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
-  if (strlen(name) <= LONGEST_NAME) return name;
-  char cut[LONGEST_NAME - 1];
-  const char *last_four = name + strlen(name) - 4;
-  const char *half = strncmp(last_four, " (", 2) == 0 ? last_four : "";
-  pz_text_copy(cut, sizeof cut - strlen(half), name);
-  snprintf(buf, LONGEST_NAME + 1, "%s..%s", cut, half);
-  return buf;
-}
 
 /* Returns "8t" for 8 tensor cores, "4t+2v" with vector cores, "8t+link" with the link, or the
  * mode's own name, which is "link", or "single" and "intra" in two-mode problems. */
@@ -199,9 +195,8 @@ static const char *mode_text(const struct pz_scheduled_operator *op, char buf[48
   return buf;
 }
 
-/* Draws the time of an operator as a bar of '#' (tensor cores), '~' (collectives) or '=' (vector
- * cores).  Every bar has at least one character, so that nothing is invisible; '|' marks an
- * operator without duration. */
+/* Adds the time of an operator as a bar of '#' (tensor cores), '~' (collectives) or '=' (vector
+ * cores), of at least one character. '|' marks an operator without duration. */
 static void append_bar(struct pz_table *table, const struct pz_scheduled_operator *op,
                        double makespan, int width) {
   char bar[MOST_BAR + 1], letter = '=';
@@ -229,13 +224,19 @@ static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_scheduled_operator *op = operators[i];
     char name[LONGEST_NAME + 1], mode[48];
-    if (schedule->layer)
-      pz_table_cells(table, "%" PRId64 "|%s|%s|%.*f|%.*f", op->id, short_name(op->name, name),
-                     mode_text(op, mode), decimals, op->start_s * to_us, decimals,
-                     op->end_s * to_us);
-    else
+    if (schedule->layer) {
+      /* Shortens a long name to "NAME..", but keeps " (1)", the half of a microbatch. */
+      bool is_long = strlen(op->name) > LONGEST_NAME;
+      const char *half = is_long ? op->name + strlen(op->name) - 4 : "";
+      if (strncmp(half, " (", 2) != 0) half = "";
+      pz_text_copy(name, sizeof name - (is_long ? 2 + strlen(half) : 0), op->name);
+      if (is_long) snprintf(name + strlen(name), sizeof name - strlen(name), "..%s", half);
+      pz_table_cells(table, "%" PRId64 "|%s|%s|%.*f|%.*f", op->id, name, mode_text(op, mode),
+                     decimals, op->start_s * to_us, decimals, op->end_s * to_us);
+    } else {
       pz_table_cells(table, "%" PRId64 "|%s|%.9g|%.9g", op->id, mode_text(op, mode),
                      op->start_s * to_us, op->end_s * to_us);
+    }
     if (bar_width)
       append_bar(table, op, schedule->makespan_s, bar_width);
     else
@@ -244,6 +245,7 @@ static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_
   return table;
 }
 
+/* Prints the chart with bars as wide as the other columns leave room for. */
 void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *schedule, FILE *out) {
   uint32_t n;
   const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);

@@ -34,9 +34,8 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 
-/* Prints one row for each shown operator, with its cores, its times and a bar.  The chart is at
- * most PZ_GANTT_COLUMNS wide unless the numbers alone are wider.  Long names are cut, and the
- * last line counts the operators that are not shown. */
+/* Prints one row for each shown operator, with its cores, times and a bar, and the number of hidden
+ * ones.  Long names are cut; only numbers may make the chart wider than PZ_GANTT_COLUMNS. */
 enum { PZ_GANTT_COLUMNS = 100 };
 void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *schedule, FILE *out);
 

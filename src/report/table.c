@@ -14,13 +14,6 @@ enum { LONGEST_CELL = 512, BETWEEN_COLUMNS = 2 };
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-static struct pz_table *empty_table(struct pz_call *call) {
-  struct pz_table *table = pz_alloc(call, 1, sizeof *table);
-  table->call = *call;
-  pz_vec_init(&table->cells, call->arena, sizeof(const char *));
-  return table;
-}
-
 /* Adds a cell with the first `bytes` bytes of a text, cut at LONGEST_CELL. */
 static void append_cell(struct pz_table *table, const char *text, size_t bytes) {
   char cell[LONGEST_CELL];
@@ -29,32 +22,36 @@ static void append_cell(struct pz_table *table, const char *text, size_t bytes) 
   pz_append(&table->call, &table->cells, &copy);
 }
 
-static void append_title(struct pz_table *table, const char *title, size_t bytes) {
-  bool right = title[0] == '>';
-  table->right_aligned[table->columns++] = right;
-  append_cell(table, right ? title + 1 : title, right ? bytes - 1 : bytes);
-}
-
+/* Divides `titles` at its bars and makes a table with them. */
 struct pz_table *pz_table_new(struct pz_call *call, const char *titles) {
-  struct pz_table *table = empty_table(call);
-  for (const char *title = titles;; title++) {
-    size_t bytes = strcspn(title, "|");
-    append_title(table, title, bytes);
-    title += bytes;
-    if (!*title) return table;
+  const char *list[PZ_TABLE_MOST_COLUMNS + 1] = {NULL};
+  char *rest = pz_copy_text(call, titles);
+  for (int n = 0; rest && n < PZ_TABLE_MOST_COLUMNS; n++) {
+    list[n] = rest;
+    rest = strchr(rest, '|');
+    if (rest) *rest++ = '\0';
   }
+  return pz_table_with(call, list);
 }
 
+/* Makes a table whose first row are the titles; those that begin with '>' align right. */
 struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles) {
-  struct pz_table *table = empty_table(call);
-  for (int i = 0; i < PZ_TABLE_MOST_COLUMNS && titles[i]; i++)
-    append_title(table, titles[i], strlen(titles[i]));
+  struct pz_table *table = pz_alloc(call, 1, sizeof *table);
+  table->call = *call;
+  pz_vec_init(&table->cells, call->arena, sizeof(const char *));
+  for (; table->columns < PZ_TABLE_MOST_COLUMNS && titles[table->columns]; table->columns++) {
+    const char *title = titles[table->columns];
+    bool right = title[0] == '>';
+    table->right_aligned[table->columns] = right;
+    append_cell(table, right ? title + 1 : title, strlen(title) - right);
+  }
   return table;
 }
 
 static void append_formatted(struct pz_table *table, const char *format, va_list args)
     PZ_PRINTF(2, 0);
 
+/* Adds a cell with a formatted text, which is cut at LONGEST_CELL. */
 static void append_formatted(struct pz_table *table, const char *format, va_list args) {
   char cell[LONGEST_CELL];
   vsnprintf(cell, sizeof cell, format, args);
@@ -68,6 +65,7 @@ void pz_table_cell(struct pz_table *table, const char *format, ...) {
   va_end(args);
 }
 
+/* Adds a formatted cell if the value is known, otherwise a dash. */
 void pz_table_known(struct pz_table *table, bool known, const char *format, ...) {
   va_list args;
   if (!known) {
@@ -90,9 +88,8 @@ static size_t count_letter(const char *text, char letter) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
-/* Formats all cells at once and then divides the text.  Because arguments may contain bars, the
- * bars of the format are replaced by a control character, and by the next one if an argument
- * contains that too. */
+/* Formats all cells at once and then divides the text at a control character that replaces the bars
+ * of the format and that no argument contains, because arguments may contain bars. */
 void pz_table_cells(struct pz_table *table, const char *format, ...) {
   struct pz_call scratch = pz_scratch(&table->call);
   char *divided = pz_copy_text(&scratch, format), *text = divided;
@@ -127,6 +124,7 @@ void pz_table_dashes(struct pz_table *table, int n) {
   for (int i = 0; i < n; i++) pz_table_cell(table, "-");
 }
 
+/* Adds a number: from 10,000 on in full with commas, otherwise with four digits. */
 void pz_table_number(struct pz_table *table, double value) {
   char text[40];
   if (value >= 1e4 && value < 1e15)
@@ -148,6 +146,7 @@ static void measure_columns(const struct pz_table *table, int width[PZ_TABLE_MOS
   }
 }
 
+/* Returns the columns of the terminal that a row occupies, without indentation. */
 int pz_table_width(const struct pz_table *table) {
   int width[PZ_TABLE_MOST_COLUMNS];
   int sum = BETWEEN_COLUMNS * (table->columns - 1);
@@ -177,6 +176,7 @@ static void print_row(const struct pz_table *table, const int *width, uint32_t r
   fputc('\n', out);
 }
 
+/* Prints as many columns at a time as fit into the terminal, each time with the first column. */
 void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int width[PZ_TABLE_MOST_COLUMNS];
   int room = pz_terminal_columns(out) - indent, from = 1;

@@ -18,8 +18,8 @@ struct pz_table {
   bool right_aligned[PZ_TABLE_MOST_COLUMNS];
 };
 
-/* Makes a table with these column titles, which are separated by '|'.  A title that begins with
- * '>' makes a right-aligned column: pz_table_new(call, "model|>layers"). */
+/* Makes a table with titles that '|' separates, of which those that begin with '>' are
+ * right-aligned: pz_table_new(call, "model|>layers"). */
 struct pz_table *pz_table_new(struct pz_call *call, const char *titles);
 
 /* Like pz_table_new(), with the titles as a list that ends with NULL. */

@@ -1,7 +1,5 @@
-/* Schedules and pipelines as trace-event files (core/trace_events.h).  pz_schedule_trace() makes
- * one process for each schedule, with the operators in lanes (threads) and a counter for each
- * resource; pz_partition_trace() makes one process with a thread for each pipeline stage. */
-#include <stdio.h>
+/* Schedules and pipelines as trace-event files (core/trace_events.h): a process for each schedule,
+ * with operators in lanes (threads) and resource counters, or a thread for each pipeline stage. */
 #include <stdlib.h>
 
 #include "core/alloc.h"
@@ -13,27 +11,18 @@ static const double MOST_US = 1e12;
 
 /* ---- operators in lanes --------------------------------------------------------------------- */
 
-static int64_t ticks_of(const struct pz_layer_schedule *schedule, double time) {
-  return pz_trace_ticks(time * pz_scheduled_us(schedule));
-}
-
 enum lane_kind { LANE_TENSOR, LANE_VECTOR, LANE_LINK, LANE_KINDS };
 
-static enum lane_kind lane_kind_of(enum pz_op_class op_class) {
-  switch (op_class) {
-  case PZ_CLASS_TENSOR:
-  case PZ_CLASS_FUSED: return LANE_TENSOR;
-  case PZ_CLASS_VECTOR: return LANE_VECTOR;
-  case PZ_CLASS_COLLECTIVE: return LANE_LINK;
-  case PZ_CLASS_NONE: break;
-  }
-  return LANE_KINDS;
-}
+/* Kinds of lanes by class of operator; operators without a class are not shown. */
+static const enum lane_kind lane_kinds[] = {[PZ_CLASS_TENSOR] = LANE_TENSOR,
+                                            [PZ_CLASS_VECTOR] = LANE_VECTOR,
+                                            [PZ_CLASS_FUSED] = LANE_TENSOR,
+                                            [PZ_CLASS_NONE] = LANE_KINDS,
+                                            [PZ_CLASS_COLLECTIVE] = LANE_LINK};
 
-/* Adds the operators of one kind and returns the number of their lanes.  A lane is a thread of
- * the trace; each operator goes to the first lane that is free when it starts.  Threads are
- * numbered from `first_thread` on, over all processes, because some viewers identify threads by
- * number alone. */
+/* Adds the operators of one kind and returns the number of their lanes.  A lane is a thread of the
+ * trace; an operator uses the first lane that is free when it starts.  Numbers of threads are
+ * unique over all processes, because some viewers identify threads by number alone. */
 static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
                      const struct pz_layer_schedule *schedule, enum lane_kind kind, int process,
                      int first_thread) {
@@ -41,11 +30,12 @@ static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
   uint32_t n, n_lanes = 0;
   const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);
   int64_t *lane_end = pz_alloc(call, n, sizeof *lane_end);
+  double to_us = pz_scheduled_us(schedule);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_scheduled_operator *op = operators[i];
-    int64_t start = ticks_of(schedule, op->start_s), end = ticks_of(schedule, op->end_s);
+    if (lane_kinds[op->op_class] != kind) continue;
+    int64_t start = pz_trace_ticks(op->start_s * to_us), end = pz_trace_ticks(op->end_s * to_us);
     uint32_t lane = 0;
-    if (lane_kind_of(op->op_class) != kind) continue;
     while (lane < n_lanes && lane_end[lane] > start) lane++;
     int thread = first_thread + (int)lane;
     if (lane == n_lanes) {
@@ -80,35 +70,27 @@ static int compare_ticks(const void *a, const void *b) {
   return (first_tick > second_tick) - (first_tick < second_tick);
 }
 
-/* Returns the changes in order of time, two for each operator. */
-static struct usage_change *list_changes(struct pz_call *call,
-                                         const struct pz_layer_schedule *schedule) {
+/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates,
+ * from PZ_HBM_RATE on, are shown in percent of the chip's rate; the other resources are counts. */
+static void add_counters(struct pz_call *call, struct pz_trace_events *events,
+                         const struct pz_layer_schedule *schedule, int process) {
+  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
+                                                  "hbm",          "glb",          "power"};
+  double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES], to_us = pz_scheduled_us(schedule);
   uint32_t n = 2 * schedule->n_operators;
+  /* Lists the changes in order of time, two for each operator. */
   struct usage_change *changes = pz_alloc(call, n, sizeof *changes);
   for (uint32_t i = 0; i < schedule->n_operators; i++) {
     const struct pz_scheduled_operator *op = &schedule->operators[i];
     struct usage_change *start = &changes[2 * i], *end = &changes[2 * i + 1];
-    start->tick = ticks_of(schedule, op->start_s);
-    end->tick = ticks_of(schedule, op->end_s);
+    start->tick = pz_trace_ticks(op->start_s * to_us);
+    end->tick = pz_trace_ticks(op->end_s * to_us);
     for (int resource = 0; resource < PZ_RESOURCES; resource++) {
       start->change[resource] = op->used[resource];
       end->change[resource] = -op->used[resource];
     }
   }
   qsort(changes, n, sizeof *changes, compare_ticks);
-  return changes;
-}
-
-/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates
- * (from PZ_HBM_RATE on) are fractions of the rates of the chip and shown in percent; the others
- * are counts. */
-static void add_counters(struct pz_call *call, struct pz_trace_events *events,
-                         const struct pz_layer_schedule *schedule, int process) {
-  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
-                                                  "hbm",          "glb",          "power"};
-  double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
-  uint32_t n = 2 * schedule->n_operators;
-  const struct usage_change *changes = list_changes(call, schedule);
   for (int resource = 0; resource < PZ_RESOURCES; resource++)
     shown[resource] = schedule->use[resource] > 0 ? -1 : 0;
   for (uint32_t i = 0; i < n; i++) {

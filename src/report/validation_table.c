@@ -8,16 +8,14 @@
 #include "core/text.h"
 #include "report/table.h"
 
+/* Adds a fraction in percent, or a dash if it is NaN. */
 static void percent_cell(struct pz_table *table, double fraction) {
   pz_table_known(table, !isnan(fraction), "%.1f%%", 100 * fraction);
 }
 
+/* Adds a relative error in percent with its sign, or a dash if it is NaN. */
 static void signed_percent_cell(struct pz_table *table, double fraction) {
   pz_table_known(table, !isnan(fraction), "%+.1f%%", 100 * fraction);
-}
-
-static void rank_cell(struct pz_table *table, double rank_correlation) {
-  pz_table_known(table, !isnan(rank_correlation), "%.3f", rank_correlation);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -90,8 +88,9 @@ static void append_order_row(struct pz_table *table, const struct pz_validation 
                              const char *name, uint32_t n, double rank_correlation, double regret) {
   bool limits = validation->n_limits > 0;
   pz_table_cells(table, "%s|%u", name, n);
-  rank_cell(table, rank_correlation);
-  if (limits) rank_cell(table, pz_limit_of(validation, name, PZ_LIMITED_RANK));
+  pz_table_known(table, !isnan(rank_correlation), "%.3f", rank_correlation);
+  double least = pz_limit_of(validation, name, PZ_LIMITED_RANK);
+  if (limits) pz_table_known(table, !isnan(least), "%.3f", least);
   percent_cell(table, regret);
   if (limits) percent_cell(table, pz_limit_of(validation, name, PZ_LIMITED_REGRET));
 }
@@ -119,6 +118,7 @@ static void print_orders(struct pz_call *call, const struct pz_validation *valid
 
 /* ---- points --------------------------------------------------------------------------------- */
 
+/* Adds a time in milliseconds, or a dash if it is unknown (0). */
 static void milliseconds_cell(struct pz_table *table, double seconds) {
   char text[32];
   pz_table_known(table, seconds > 0, "%s", pz_text_number(text, sizeof text, 1e3 * seconds));
@@ -130,6 +130,7 @@ static void error_cell(struct pz_table *table, double measured, double predicted
   signed_percent_cell(table, known ? predicted / measured - 1 : (double)NAN);
 }
 
+/* Prints a row for each point with its errors and why it is not predicted or counted. */
 static void print_points(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
   struct pz_table *table =
       pz_table_new(call, "group|run|plan|>measured ms|>predicted ms|>error|>memory error|note");
@@ -153,21 +154,17 @@ static void print_points(struct pz_call *call, const struct pz_validation *valid
 static void print_cold_chips(struct pz_call *call, const struct pz_validation *validation,
                              FILE *out) {
   const struct pz_cold_errors *cold = &validation->cold;
-  const struct errors_table dense = {.title = "Chips without their measurements: dense 16-bit runs",
-                                     .first_head = "chip",
-                                     .list = cold->chips,
-                                     .n = cold->n_chips,
-                                     .kind_shown = {[PZ_POINT_RUN] = true}};
-  const struct errors_table others = {.title = "The same: runs in 8 bits or with experts",
-                                      .first_head = "chip",
-                                      .list = cold->others,
-                                      .n = cold->n_others,
-                                      .kind_shown = {[PZ_POINT_RUN] = true}};
-  print_errors(call, validation, &dense, out);
+  const char *title = "Chips without their measurements: dense 16-bit runs";
+  struct errors_table shown = {title, "chip", cold->chips, cold->n_chips, {[PZ_POINT_RUN] = true},
+                               false};
+  print_errors(call, validation, &shown, out);
   if (!isnan(cold->spread))
     fprintf(out, "  mean over chips: %.1f%%; standard deviation of their biases: %.1f%%\n\n",
             100 * cold->mean, 100 * cold->spread);
-  print_errors(call, validation, &others, out);
+  shown.title = "The same: runs in 8 bits or with experts";
+  shown.list = cold->others;
+  shown.n = cold->n_others;
+  print_errors(call, validation, &shown, out);
   if (!cold->n_families) return;
   struct pz_table *table =
       pz_table_new(call, "family|>rows|>mean error|>bias|constants fitted on the others");
@@ -189,40 +186,21 @@ static void print_cold_chips(struct pz_call *call, const struct pz_validation *v
 
 /* ---- all tables ----------------------------------------------------------------------------- */
 
+/* Prints the points, or the tables of chips without their measurements, or those of groups. */
 void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out) {
   bool any_runs =
       validation->n_totals && validation->totals[0].n + validation->totals[0].not_predicted > 0;
-  const struct errors_table tables[] = {{"Operators, by kind",
-                                         "operator",
-                                         validation->groups,
-                                         validation->n_groups,
-                                         {[PZ_POINT_OPERATOR] = true},
-                                         true},
-                                        {"Forward and backward on one device",
-                                         "group",
-                                         validation->groups,
-                                         validation->n_groups,
-                                         {[PZ_POINT_PASSES] = true},
-                                         true},
-                                        {"Training runs, by source",
-                                         "group",
-                                         validation->groups,
-                                         validation->n_groups,
-                                         {[PZ_POINT_RUN] = true},
-                                         true},
-                                        {"Totals over training runs",
-                                         "total",
-                                         validation->totals,
-                                         any_runs ? validation->n_totals : 0,
-                                         {[PZ_POINT_RUN] = true},
-                                         true},
-                                        {"Not counted: quality is not ok",
-                                         "group",
-                                         validation->apart,
-                                         validation->n_apart,
-                                         {true, true, true},
-                                         false}};
+  const struct pz_errors *groups = validation->groups;
+  uint32_t n_groups = validation->n_groups, n_totals = any_runs ? validation->n_totals : 0;
+  const char *all = "Totals over training runs", *passes = "Forward and backward on one device",
+             *apart = "Not counted: quality is not ok";
+  const struct errors_table tables[] = {
+      {"Operators, by kind", "operator", groups, n_groups, {[PZ_POINT_OPERATOR] = true}, true},
+      {passes, "group", groups, n_groups, {[PZ_POINT_PASSES] = true}, true},
+      {"Training runs, by source", "group", groups, n_groups, {[PZ_POINT_RUN] = true}, true},
+      {all, "total", validation->totals, n_totals, {[PZ_POINT_RUN] = true}, true},
+      {apart, "group", validation->apart, validation->n_apart, {true, true, true}, false}};
   if (rows) {
     print_points(call, validation, out);
   } else if (validation->cold.n_chips + validation->cold.n_others > 0) {
@@ -234,6 +212,7 @@ void pz_validation_tables(struct pz_call *call, const struct pz_validation *vali
   }
 }
 
+/* Describes a broken limit in one line, which it writes into buf and returns. */
 char *pz_broken_limit_text(const struct pz_broken_limit *broken, char *buf, size_t size) {
   static const char *const names[PZ_LIMITEDS] = {"mean error", "mean error of peak memory",
                                                  "rows not predicted", "rank correlation",

@@ -7,9 +7,8 @@
 #include "core/call.h"
 #include "study/validate.h"
 
-/* Prints errors by group, totals, groups that are not counted, and how well the order of plans
- * is predicted.  With `rows` it prints every point instead; a validation of chips without their
- * measurements has tables of its own. */
+/* Prints errors by group, totals, groups that are not counted, and the order of plans; or with
+ * `rows` every point; or the tables of a validation of chips without their measurements. */
 void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out);
 

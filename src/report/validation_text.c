@@ -1,8 +1,6 @@
-/* A validation as JSON, CSV tables, limits and an HTML page: pz_validation_text() returns one of
- * these forms.  The record tables below describe the JSON; the functions after them print one
- * form each.  The page shows predicted against measured step times, one point for each run, with
- * the errors by group and how well the order of plans is predicted. */
-#include <inttypes.h>
+/* A validation as JSON, CSV tables, limits or an HTML page, by pz_validation_text().  The record
+ * tables describe the JSON.  The page shows predicted against measured step times of each run, the
+ * errors by group, and how well the order of plans is predicted. */
 #include <math.h>
 #include <stdio.h>
 
@@ -18,90 +16,58 @@
 static const char *const limited_names[] = {"mean_error",       "memory_error", "not_predicted",
                                             "rank_correlation", "regret",       NULL};
 
-#define E(f, t) PZ_FIELD(struct pz_errors, f, t)
-#define E_AS(f, t, name) PZ_FIELD_AS(struct pz_errors, f, t, name)
-static const struct pz_field error_fields[] = {
-    E_AS(name, PZ_FIELD_TEXT, "group"),
-    PZ_FIELD_NAMED(struct pz_errors, kind, "kind", pz_point_kind_names),
-    E_AS(n, PZ_FIELD_COUNT, "rows"),
-    E(not_predicted, PZ_FIELD_COUNT),
-    E_AS(mean, PZ_FIELD_REAL_OR_NULL, "mean_error"),
-    E(bias, PZ_FIELD_REAL_OR_NULL),
-    E(worst, PZ_FIELD_REAL_OR_NULL),
-    E(worst_id, PZ_FIELD_TEXT_OR_NULL),
-    E_AS(n_memory, PZ_FIELD_COUNT, "memory_rows"),
-    E_AS(memory_mean, PZ_FIELD_REAL_OR_NULL, "memory_error"),
-    E(memory_bias, PZ_FIELD_REAL_OR_NULL),
-    E(memory_worst, PZ_FIELD_REAL_OR_NULL)};
-static const struct pz_record error_record = PZ_RECORD(error_fields, struct pz_errors);
+/* Defines the table of a struct's fields and the record NAME_record that contains it. */
+#define RECORD(name, type, ...)                                                                    \
+  static const struct pz_field name##_fields[] = {__VA_ARGS__};                                    \
+  static const struct pz_record name##_record = PZ_RECORD(name##_fields, type)
 
-#define O(f, t) PZ_FIELD(struct pz_plan_order, f, t)
-static const struct pz_field order_fields[] = {
-    O(model, PZ_FIELD_TEXT),  O(shape, PZ_FIELD_TEXT),
-    O(group, PZ_FIELD_TEXT),  O(chip, PZ_FIELD_TEXT),
-    O(devices, PZ_FIELD_INT), O(batch, PZ_FIELD_INT),
-    O(plans, PZ_FIELD_COUNT), O(rank_correlation, PZ_FIELD_REAL_OR_NULL),
-    O(regret, PZ_FIELD_REAL)};
-static const struct pz_record order_record = PZ_RECORD(order_fields, struct pz_plan_order);
+#define E(member, type) PZ_FIELD(struct pz_errors, member, PZ_FIELD_##type)
+#define E_AS(member, type, key) PZ_FIELD_AS(struct pz_errors, member, PZ_FIELD_##type, key)
+RECORD(error, struct pz_errors, E_AS(name, TEXT, "group"),
+       PZ_FIELD_NAMED(struct pz_errors, kind, "kind", pz_point_kind_names), E_AS(n, COUNT, "rows"),
+       E(not_predicted, COUNT), E_AS(mean, REAL_OR_NULL, "mean_error"), E(bias, REAL_OR_NULL),
+       E(worst, REAL_OR_NULL), E(worst_id, TEXT_OR_NULL), E_AS(n_memory, COUNT, "memory_rows"),
+       E_AS(memory_mean, REAL_OR_NULL, "memory_error"), E(memory_bias, REAL_OR_NULL),
+       E(memory_worst, REAL_OR_NULL));
 
-static const struct pz_field mean_fields[] = {
-    PZ_FIELD_AS(struct pz_order_mean, name, PZ_FIELD_TEXT, "group"),
-    PZ_FIELD_AS(struct pz_order_mean, n, PZ_FIELD_COUNT, "models"),
-    PZ_FIELD(struct pz_order_mean, rank_correlation, PZ_FIELD_REAL_OR_NULL),
-    PZ_FIELD(struct pz_order_mean, regret, PZ_FIELD_REAL)};
-static const struct pz_record mean_record = PZ_RECORD(mean_fields, struct pz_order_mean);
+#define O(member, type) PZ_FIELD(struct pz_plan_order, member, PZ_FIELD_##type)
+RECORD(order, struct pz_plan_order, O(model, TEXT), O(shape, TEXT), O(group, TEXT), O(chip, TEXT),
+       O(devices, INT), O(batch, INT), O(plans, COUNT), O(rank_correlation, REAL_OR_NULL),
+       O(regret, REAL));
 
-static const struct pz_field broken_fields[] = {
-    PZ_FIELD(struct pz_broken_limit, group, PZ_FIELD_TEXT),
-    PZ_FIELD_NAMED(struct pz_broken_limit, what, "what", limited_names),
-    PZ_FIELD(struct pz_broken_limit, value, PZ_FIELD_REAL_OR_NULL),
-    PZ_FIELD(struct pz_broken_limit, limit, PZ_FIELD_REAL)};
-static const struct pz_record broken_record = PZ_RECORD(broken_fields, struct pz_broken_limit);
+RECORD(mean, struct pz_order_mean, PZ_FIELD_AS(struct pz_order_mean, name, PZ_FIELD_TEXT, "group"),
+       PZ_FIELD_AS(struct pz_order_mean, n, PZ_FIELD_COUNT, "models"),
+       PZ_FIELD(struct pz_order_mean, rank_correlation, PZ_FIELD_REAL_OR_NULL),
+       PZ_FIELD(struct pz_order_mean, regret, PZ_FIELD_REAL));
 
-#define P(f, t) PZ_FIELD(struct pz_validation_point, f, t)
-static const struct pz_field point_fields[] = {
-    PZ_FIELD_NAMED(struct pz_validation_point, kind, "kind", pz_point_kind_names),
-    P(id, PZ_FIELD_TEXT),
-    P(group, PZ_FIELD_TEXT),
-    P(quality, PZ_FIELD_TEXT),
-    P(chip, PZ_FIELD_TEXT),
-    P(framework, PZ_FIELD_TEXT),
-    P(model, PZ_FIELD_TEXT),
-    P(shape, PZ_FIELD_TEXT),
-    P(plan, PZ_FIELD_TEXT),
-    P(devices, PZ_FIELD_INT),
-    P(batch, PZ_FIELD_INT),
-    P(measured_s, PZ_FIELD_REAL),
-    P(predicted_s, PZ_FIELD_REAL),
-    P(measured_bytes, PZ_FIELD_REAL),
-    P(predicted_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_validation_point, reason, PZ_FIELD_TEXT, "not_predicted")};
-static const struct pz_record point_record = PZ_RECORD(point_fields, struct pz_validation_point);
+RECORD(broken, struct pz_broken_limit, PZ_FIELD(struct pz_broken_limit, group, PZ_FIELD_TEXT),
+       PZ_FIELD_NAMED(struct pz_broken_limit, what, "what", limited_names),
+       PZ_FIELD(struct pz_broken_limit, value, PZ_FIELD_REAL_OR_NULL),
+       PZ_FIELD(struct pz_broken_limit, limit, PZ_FIELD_REAL));
 
-#define F(f, t) PZ_FIELD(struct pz_cold_family, f, t)
-#define C(f, t) PZ_FIELD(struct pz_cold_errors, f, t)
-static const struct pz_field chip_fields[] = {
-    PZ_FIELD(struct pz_errors, name, PZ_FIELD_TEXT), E(n, PZ_FIELD_COUNT),
-    E(not_predicted, PZ_FIELD_COUNT), E(mean, PZ_FIELD_REAL_OR_NULL),
-    E(bias, PZ_FIELD_REAL_OR_NULL)};
-static const struct pz_record chip_record = PZ_RECORD(chip_fields, struct pz_errors);
-static const struct pz_field value_fields[] = {
-    PZ_FIELD(struct pz_cold_value, name, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_cold_value, value, PZ_FIELD_REAL)};
-static const struct pz_record value_record = PZ_RECORD(value_fields, struct pz_cold_value);
-static const struct pz_field family_fields[] = {
-    F(name, PZ_FIELD_TEXT), F(n, PZ_FIELD_COUNT), F(mean, PZ_FIELD_REAL_OR_NULL),
-    F(bias, PZ_FIELD_REAL_OR_NULL),
-    PZ_FIELD_MANY(struct pz_cold_family, constants, PZ_FIELD_LIST, "constants", &value_record)};
-static const struct pz_record family_record = PZ_RECORD(family_fields, struct pz_cold_family);
-static const struct pz_field cold_fields[] = {
-    PZ_FIELD_MANY(struct pz_cold_errors, chips, PZ_FIELD_LIST, "chips", &chip_record),
-    C(mean, PZ_FIELD_REAL_OR_NULL),
-    C(spread, PZ_FIELD_REAL_OR_NULL),
-    PZ_FIELD_MANY(struct pz_cold_errors, others, PZ_FIELD_LIST, "others", &chip_record),
-    PZ_FIELD_MANY(struct pz_cold_errors, families, PZ_FIELD_LIST, "families", &family_record),
-    C(families_mean, PZ_FIELD_REAL_OR_NULL)};
-static const struct pz_record cold_record = PZ_RECORD(cold_fields, struct pz_cold_errors);
+#define P(member, type) PZ_FIELD(struct pz_validation_point, member, PZ_FIELD_##type)
+RECORD(point, struct pz_validation_point,
+       PZ_FIELD_NAMED(struct pz_validation_point, kind, "kind", pz_point_kind_names), P(id, TEXT),
+       P(group, TEXT), P(quality, TEXT), P(chip, TEXT), P(framework, TEXT), P(model, TEXT),
+       P(shape, TEXT), P(plan, TEXT), P(devices, INT), P(batch, INT), P(measured_s, REAL),
+       P(predicted_s, REAL), P(measured_bytes, REAL), P(predicted_bytes, REAL),
+       PZ_FIELD_AS(struct pz_validation_point, reason, PZ_FIELD_TEXT, "not_predicted"));
+
+#define F(member, type) PZ_FIELD(struct pz_cold_family, member, PZ_FIELD_##type)
+#define C(member, type) PZ_FIELD(struct pz_cold_errors, member, PZ_FIELD_##type)
+RECORD(chip, struct pz_errors, PZ_FIELD(struct pz_errors, name, PZ_FIELD_TEXT), E(n, COUNT),
+       E(not_predicted, COUNT), E(mean, REAL_OR_NULL), E(bias, REAL_OR_NULL));
+RECORD(value, struct pz_cold_value, PZ_FIELD(struct pz_cold_value, name, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_cold_value, value, PZ_FIELD_REAL));
+RECORD(family, struct pz_cold_family, F(name, TEXT), F(n, COUNT), F(mean, REAL_OR_NULL),
+       F(bias, REAL_OR_NULL),
+       PZ_FIELD_MANY(struct pz_cold_family, constants, PZ_FIELD_LIST, "constants", &value_record));
+RECORD(cold, struct pz_cold_errors,
+       PZ_FIELD_MANY(struct pz_cold_errors, chips, PZ_FIELD_LIST, "chips", &chip_record),
+       C(mean, REAL_OR_NULL), C(spread, REAL_OR_NULL),
+       PZ_FIELD_MANY(struct pz_cold_errors, others, PZ_FIELD_LIST, "others", &chip_record),
+       PZ_FIELD_MANY(struct pz_cold_errors, families, PZ_FIELD_LIST, "families", &family_record),
+       C(families_mean, REAL_OR_NULL));
 
 #define V(f, name, record) PZ_FIELD_MANY(struct pz_validation, f, PZ_FIELD_LIST, name, record)
 static const struct pz_field validation_fields[] = {
@@ -125,6 +91,7 @@ static void print_fraction(double fraction, FILE *out) {
   if (!isnan(fraction)) fprintf(out, "%.4f", fraction);
 }
 
+/* Prints the row of a group; its last two columns belong to orders of plans and are empty. */
 static void print_errors(const char *set, const struct pz_errors *errors, FILE *out) {
   pz_csv_put(set, out);
   fputc(',', out);
@@ -151,6 +118,7 @@ static void print_order(const char *set, const char *name, uint32_t n, double ra
   fputc('\n', out);
 }
 
+/* Prints the errors of all groups, totals, chips and families, and how well plans are ordered. */
 static void print_groups(const struct pz_validation *validation, FILE *out) {
   const struct pz_cold_errors *cold = &validation->cold;
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
@@ -185,6 +153,7 @@ static void print_known(double value, FILE *out) {
   fputc(',', out);
 }
 
+/* Prints a row for each point.  Its predicted bytes are printed only if they were measured too. */
 static void print_points(const struct pz_validation *validation, FILE *out) {
   fputs(
       "kind,group,id,quality,chip,framework,model,plan,devices,batch,measured_s,predicted_s,error,"
@@ -193,14 +162,9 @@ static void print_points(const struct pz_validation *validation, FILE *out) {
   for (uint32_t i = 0; i < validation->n_points; i++) {
     const struct pz_validation_point *point = &validation->points[i];
     double measured_s = point->measured_s, predicted_s = point->predicted_s;
-    const char *const texts[] = {pz_point_kind_names[point->kind],
-                                 point->group,
-                                 point->id,
-                                 point->quality,
-                                 point->chip,
-                                 point->framework,
-                                 point->model,
-                                 point->plan};
+    const char *kind = pz_point_kind_names[point->kind];
+    const char *const texts[] = {kind,        point->group,     point->id,    point->quality,
+                                 point->chip, point->framework, point->model, point->plan};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
       pz_csv_put(texts[k], out);
       fputc(',', out);
@@ -249,6 +213,7 @@ static void print_group_limit(const struct pz_errors *errors, FILE *out) {
   fprintf(out, ",%u,,\n", errors->not_predicted);
 }
 
+/* Prints a table of limits that this validation keeps, as pz_limits_parse() reads it. */
 static void print_limits(const struct pz_validation *validation, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
@@ -270,8 +235,6 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static json_t *real_or_null(double value) { return isnan(value) ? json_null() : json_real(value); }
-
 /* Adds the errors of groups; those in `apart`, with low quality, have no limits. */
 static void add_errors(struct pz_call *call, const struct pz_validation *validation,
                        const struct pz_errors *list, uint32_t n, const char *set, json_t *rows) {
@@ -285,9 +248,10 @@ static void add_errors(struct pz_call *call, const struct pz_validation *validat
     }
     pz_dataset_add(call, rows, "[s,s,s,I,I,o,o,o,o,I,o,o]", set, pz_point_kind_names[errors->kind],
                    errors->name, (json_int_t)errors->n, (json_int_t)errors->not_predicted,
-                   real_or_null(errors->mean), real_or_null(limit), real_or_null(errors->bias),
-                   real_or_null(errors->worst), (json_int_t)errors->n_memory,
-                   real_or_null(errors->memory_mean), real_or_null(memory_limit));
+                   pz_dataset_real(errors->mean), pz_dataset_real(limit),
+                   pz_dataset_real(errors->bias), pz_dataset_real(errors->worst),
+                   (json_int_t)errors->n_memory, pz_dataset_real(errors->memory_mean),
+                   pz_dataset_real(memory_limit));
   }
 }
 
@@ -320,12 +284,12 @@ static struct pz_buffer *build_page(struct pz_call *call, const struct pz_valida
   for (uint32_t i = 0; i < validation->n_orders; i++) {
     const struct pz_plan_order *order = &validation->orders[i];
     pz_dataset_add(call, plans, "[s,s,I,o,f]", order->group, order->name, (json_int_t)order->plans,
-                   real_or_null(order->rank_correlation), order->regret);
+                   pz_dataset_real(order->rank_correlation), order->regret);
   }
   for (uint32_t i = 0; i < validation->n_order_means; i++) {
     const struct pz_order_mean *mean = &validation->order_means[i];
     pz_dataset_add(call, means, "[s,I,o,f]", mean->name, (json_int_t)mean->n,
-                   real_or_null(mean->rank_correlation), mean->regret);
+                   pz_dataset_real(mean->rank_correlation), mean->regret);
   }
   json_t *document =
       pz_json_built(call, json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets));
@@ -341,6 +305,7 @@ struct validation_text {
   size_t *bytes;
 };
 
+/* Writes one form of a validation: CSV goes to `out`, JSON and the page are built and printed. */
 static void write_validation_text(struct pz_call *call, void *ctx) {
   struct validation_text *args = ctx;
   const struct pz_validation *validation = args->validation;

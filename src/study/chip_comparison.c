@@ -1,13 +1,9 @@
 /* Compares given chips: presets, chip files, and the best chips of saved searches.  Each trains
- * every model with its best plan in its own network, under the model of time of the evaluator
- * training and one cost breakdown.  (compare.h answers another question: there, methods choose a
- * chip of a space.)
- *
- * compare_given_chips() reads the chips (load_chip) and their hourly prices (set_prices), then
- * appends one row for each chip, number of devices and model (append_comparison).  If chips are
- * rented, a row also has the time and price of the whole training run (add_rent), and the
- * cheapest row of each model is marked (mark_cheapest). */
-#include <math.h>
+ * every model with its best plan in its own network, under the evaluator training and one cost
+ * breakdown. compare_given_chips() reads the chips (load_chip) and their hourly prices
+ * (set_prices), then appends one row for each chip, number of devices and model
+ * (append_comparison).  If chips are rented, a row also has the time and price of the whole
+ * training run (add_rent), and the cheapest row of each model is marked (mark_cheapest). */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +13,6 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "place/plan_question.h"
-#include "step/run_cost.h"
 #include "step/step_energy.h"
 #include "study/run.h"
 #include "study/tasks.h"
@@ -52,10 +47,10 @@ struct chip_comparison {
 
 /* ---- expected error by the source of a chip's constants ------------------------------------- */
 
-/* Expected errors: the mean over chips of the mean error of their dense 16-bit runs of quality
- * ok.  "measured" is the mean over 6 chips of ref/published/runs.csv, "published runs" over 6
- * others, COLD over all 12, and UNSEEN over all runs on the 6 chips of ref/otherchips/runs.csv.
- * tests/cli/requirements computes these errors again. */
+/* Expected errors: the mean over chips of the mean error of their dense 16-bit runs of quality ok
+ * (tests/cli/requirements). "measured" is the mean over 6 chips of ref/published/runs.csv,
+ * "published runs" over 6 others, COLD over all 12, UNSEEN over the 6 chips of
+ * ref/otherchips/runs.csv. */
 enum { COLD = PZ_CALIBRATED_BY_RUNS + 1, UNSEEN };
 static const struct knowledge knowledge[] = {
     [PZ_CALIBRATED_SOMEHOW] = {"calibrated", 0},
@@ -64,14 +59,6 @@ static const struct knowledge knowledge[] = {
     [COLD] = {"cold", 0.077},   /* chips to whose runs the constants of a class were fitted */
     [UNSEEN] = {"cold", 0.198}, /* other chips */
 };
-
-/* Returns how well a chip is known; `cold` ignores its calibration. */
-static struct knowledge chip_knowledge(const struct pz_chip *chip, bool cold) {
-  bool seen = !chip->cold && chip->calibrated_by != PZ_CALIBRATED_SOMEHOW;
-  if (chip->cold || cold) return knowledge[seen ? COLD : UNSEEN];
-  if (chip->correction.error > 0) return (struct knowledge){"own steps", chip->correction.error};
-  return knowledge[chip->calibrated_by];
-}
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
@@ -118,9 +105,17 @@ static void load_chip(struct pz_call *call, struct chip_comparison *comparison, 
              "accepted: a chip of 16 nm or below",
              chip->name, pz_tech_at(chip->tech)->name);
   compared->text = text;
-  compared->known = chip_knowledge(chip, comparison->cold);
+  /* Constants by the data sheet alone, those fitted to the chip's own steps, or calibrated ones. */
+  bool cold = comparison->cold || chip->cold;
+  bool seen = !chip->cold && chip->calibrated_by != PZ_CALIBRATED_SOMEHOW;
+  if (cold)
+    compared->known = knowledge[seen ? COLD : UNSEEN];
+  else if (chip->correction.error > 0)
+    compared->known = (struct knowledge){"own steps", chip->correction.error};
+  else
+    compared->known = knowledge[chip->calibrated_by];
   compared->tdp_watts = chip->watts;
-  if (comparison->cold || chip->cold) pz_chip_make_cold(call, chip, NULL);
+  if (cold) pz_chip_make_cold(call, chip, NULL);
   compared->taken = pz_chip_taken(chip);
 }
 
@@ -154,15 +149,6 @@ struct pz_rent_options pz_rent_options_default(void) {
                                   .prices_name = "the price table"};
 }
 
-static void check_rent(struct pz_call *call, const struct pz_rent_options *rent) {
-  if (rent->price > 0 && rent->prices)
-    pz_raise(call, PZ_BAD_USE, "a price and a table of prices; accepted: one of them");
-  bool deadline_in_range = rent->deadline_s >= 0 && rent->deadline_s <= 1e30;
-  if (!deadline_in_range)
-    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", rent->deadline_s);
-  pz_require_range(call, "number of devices", rent->devices.n, 0, PZ_CHOICES_MOST);
-}
-
 /* Sets the price per device-hour of every chip, from the price table or the single price. */
 static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
                        const char *chips) {
@@ -180,14 +166,14 @@ static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
   }
 }
 
-/* Sets a value of a row and its range by the error; null ends if the error is unknown (0). */
+/* Sets the members NAME, NAME_low and NAME_high of a row: a value, and its range by the relative
+ * error, or null for both ends if the error is unknown (0). */
 static void set_range(json_t *row, const char *name, double value, double error) {
   const double ends[] = {value * (1 - error), value * (1 + error)};
-  static const char *const suffixes[] = {"_low", "_high"};
   char key[40];
   json_object_set_new(row, name, json_real(value));
   for (int i = 0; i < 2; i++) {
-    snprintf(key, sizeof key, "%s%s", name, suffixes[i]);
+    snprintf(key, sizeof key, "%s%s", name, i == 0 ? "_low" : "_high");
     json_object_set_new(row, key, error > 0 ? json_real(ends[i]) : json_null());
   }
 }
@@ -220,7 +206,8 @@ static void add_rent(struct pz_call *call, const struct chip_comparison *compari
   }
 }
 
-/* Marks each model's cheapest row that meets the deadline; its rows are n_models apart. */
+/* Marks the cheapest row of each model that does not miss the deadline.  Rows of one model are
+ * n_models apart, because all models of a chip follow each other. */
 static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows) {
   uint32_t n_models = comparison->study->options.n_models;
   for (size_t model_index = 0; model_index < n_models; model_index++) {
@@ -242,30 +229,29 @@ static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-static json_t *real_or_null(double value) { return value > 0 ? json_real(value) : json_null(); }
-
-/* Returns a row with the data of the chip and, if the model fits, its best plan.  Returns a new
- * reference, or NULL if out of memory. */
+/* Returns a new row with the data of a chip and its best plan, if `found` is not NULL. */
 static json_t *comparison_row(const struct chip_comparison *comparison,
                               const struct compared_chip *compared, uint32_t model,
                               const struct pz_found_plan *found,
                               const struct pz_step_energy *energy) {
   char plan[PZ_PLAN_TEXT_MOST];
+  double error = compared->known.error, tdp_watts = compared->tdp_watts;
   json_t *row = json_pack(
       "{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:b}", "chip", compared->chip.name, "model",
       comparison->study->options.models[model], "known", compared->known.name, "expected_error",
-      real_or_null(compared->known.error), "cluster", compared->net.name, "tech",
+      error > 0 ? json_real(error) : json_null(), "cluster", compared->net.name, "tech",
       pz_tech_at(compared->chip.tech)->name, "clock_hz", compared->chip.clock_hz,
       "tensor_flop_per_s", pz_chip_tensor_flop_per_s(&compared->chip), "area_mm2",
       compared->taken.mm2, "peak_watts", compared->taken.watts, "dollars", compared->taken.dollars,
-      "tdp_watts", real_or_null(compared->tdp_watts), "fits", found != NULL);
+      "tdp_watts", tdp_watts > 0 ? json_real(tdp_watts) : json_null(), "fits", found != NULL);
   if (!row || !found) return row;
   const struct pz_prediction *prediction = &found->p;
+  double ratio = comparison->first_s[model] / prediction->step_s; /* 0 if the first has no plan */
   json_t *plan_json = json_pack(
       "{s:f,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s}", "step_s", prediction->step_s, "mfu", prediction->mfu,
       "mfu_conventional", prediction->mfu_conventional, "samples_per_s", prediction->samples_per_s,
-      "ratio", real_or_null(comparison->first_s[model] / prediction->step_s), "watts",
-      energy->watts, "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
+      "ratio", ratio > 0 ? json_real(ratio) : json_null(), "watts", energy->watts,
+      "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
       prediction->samples_per_s / ((double)found->plan.devices * compared->taken.dollars), "plan",
       pz_plan_text(&found->plan, plan, sizeof plan));
   if (plan_json) json_object_update(row, plan_json);
@@ -292,7 +278,7 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
   const struct pz_found_plans *found = pz_find_plans(call, &question);
   const struct pz_found_plan *best = found->n ? &found->list[0] : NULL;
   if (best) energy = pz_step_energy(call, &question.job, &best->plan, &best->p);
-  bool first_chip = json_array_size(rows) == model;
+  bool first_chip = json_array_size(rows) == model; /* its rows are the first n_models ones */
   if (first_chip) comparison->first_s[model] = best ? best->p.step_s : 0;
   json_t *row = comparison_row(comparison, compared, model, best, &energy);
   if (json_array_append_new(rows, row) != 0) pz_raise_memory(call, "the comparison");
@@ -339,12 +325,15 @@ static void compare_given_chips(struct pz_call *call, void *ctx) {
     pz_require_options(call, &run, sizeof run, request->run, "pz_run_options_default");
   if (request->rent) {
     pz_require_options(call, &rent, sizeof rent, request->rent, "pz_rent_options_default");
-    check_rent(call, &rent);
+    bool deadline_in_range = rent.deadline_s >= 0 && rent.deadline_s <= 1e30; /* false for NaN */
+    if (rent.price > 0 && rent.prices)
+      pz_raise(call, PZ_BAD_USE, "a price and a table of prices; accepted: one of them");
+    if (!deadline_in_range)
+      pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", rent.deadline_s);
+    pz_require_range(call, "number of devices", rent.devices.n, 0, PZ_CHOICES_MOST);
   }
-  struct chip_comparison comparison = {.study = study,
-                                       .cluster = study_options.cluster,
-                                       .cold = request->cold,
-                                       .rent = request->rent ? &rent : NULL};
+  struct chip_comparison comparison = {
+      study, study_options.cluster, request->cold, request->rent ? &rent : NULL, NULL, 0, {0}};
   study_options.evaluator = PZ_EVALUATOR_TRAINING;
   study_options.cluster = pz_study_options_default().cluster;
   pz_study_open(call, study, &study_options, 1);

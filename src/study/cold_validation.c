@@ -1,11 +1,8 @@
 /* Errors of predictions by data sheet: by chip, and by cross-validation over families of chips.
- *
- * The cross-validation leaves one family out at a time.  For each class of chips (those that
- * launch kernels, and those that run compiled programs) tabulate_errors() predicts a sample of
- * the runs with every combination of values of the class's fitted constants, and keeps the
- * errors of each chip.  leave_out_family() then chooses the combination that is best for all
- * other families of the class and predicts the runs of the family with it.  A chip counts as
- * one, however many runs it has. */
+ * For each class of chips (those that launch kernels, and those that run compiled programs)
+ * tabulate_errors() predicts a sample of the runs with every combination of values of the class's
+ * fitted constants. leave_out_family() chooses the combination that is best for all other families
+ * of the class and predicts the runs of the family with it.  All chips have equal weight. */
 #include "study/cold_validation.h"
 
 #include <math.h>
@@ -15,10 +12,6 @@
 #include "step/expected_error.h"
 
 /* ---- errors by chip ------------------------------------------------------------------------- */
-
-static bool is_dense_16bit(const struct pz_validation_point *point) {
-  return strcmp(point->work, "16-bit") == 0;
-}
 
 static int compare_names(const void *a, const void *b) {
   const struct pz_errors *first = a, *second = b;
@@ -32,7 +25,9 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   pz_vec_init(&list, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(point) || is_dense_16bit(point) != dense) continue;
+    if (!pz_point_is_ok(point)) continue;
+    bool is_dense = strcmp(point->work, "16-bit") == 0;
+    if (is_dense != dense) continue;
     const char *name = dense ? point->chip : pz_format(call, "%s %s", point->chip, point->work);
     struct pz_errors *errors = pz_errors_find(call, &list, name, PZ_POINT_RUN);
     if (pz_point_is_compared(point))
@@ -45,6 +40,7 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   return list;
 }
 
+/* Returns the errors by chip, their mean over chips, and the standard deviation of the biases. */
 struct pz_cold_errors pz_cold_chip_errors(struct pz_call *call, const struct pz_vec *points) {
   struct pz_vec chips = errors_by_chip(call, points, true);
   struct pz_vec others = errors_by_chip(call, points, false);
@@ -75,8 +71,8 @@ enum {
   MOST_SAMPLED = 20 /* runs of a chip that constants are fitted on */
 };
 
-/* The fitted constants of a class of chips, and the errors of each chip for every combination of
- * their values.  A combination is a cell. */
+/* The fitted constants of a class of chips, and the errors of each chip in each cell of the grid,
+ * which is one combination of their values. */
 struct constant_grid {
   uint32_t constant[MOST_FITTED]; /* indices in pz_cold_at() */
   uint32_t n_constants, n_cells;
@@ -105,7 +101,8 @@ struct family_fit {
   double *step_s;            /* by point: the last prediction */
 };
 
-/* Returns constant i in a cell, whose digits in base LEVELS are the levels of constants. */
+/* Returns the value of fitted constant i in a cell.  The digits of the cell's number in base LEVELS
+ * are the levels of the constants, from the low end of a constant's range to the high end. */
 static double constant_value(const struct constant_grid *grid, uint32_t cell, uint32_t i) {
   const struct pz_cold_info *constant = pz_cold_at(grid->constant[i]);
   for (uint32_t k = 0; k < i; k++) cell /= LEVELS;
@@ -135,7 +132,8 @@ static void predict_with_cell(struct pz_call *call, const struct family_fit *fit
   for (uint32_t i = 0; i < fit->n_chips; i++) pz_errors_finish(&errors[i]);
 }
 
-/* Fills the grid of a class with the errors on the sample. */
+/* Lists the fitted constants of a class of chips, and predicts the sampled runs with every
+ * combination of their values. */
 static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
                             enum pz_chip_execution execution, struct constant_grid *grid) {
   grid->n_cells = 1;
@@ -160,7 +158,8 @@ static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
     predict_with_cell(call, fit, grid, cell, &grid->errors[(size_t)cell * fit->n_chips]);
 }
 
-/* Returns the mean errors of the chips in a family, or outside of it; NaN without chips. */
+/* Returns the mean over the chips in a family (`inside`), or over all chips outside of it, of
+ * their mean errors and biases; NaN without chips. */
 static struct pz_cold_family family_mean(const struct family_fit *fit,
                                          const struct pz_errors *errors, const char *family,
                                          bool inside) {
@@ -207,36 +206,7 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
   pz_append(call, families, &family_errors);
 }
 
-/* Finds the chip of every used point, and samples the runs of each chip evenly. */
-static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
-                        struct family_fit *fit) {
-  uint32_t *n_seen = pz_alloc(call, fit->n_chips, sizeof *n_seen);
-  fit->chips = pz_alloc(call, fit->n_chips, sizeof *fit->chips);
-  fit->used = pz_alloc(call, fit->points->n, sizeof *fit->used);
-  fit->wanted = pz_alloc(call, fit->points->n, sizeof *fit->wanted);
-  fit->step_s = pz_alloc(call, fit->points->n, sizeof *fit->step_s);
-  for (uint32_t chip_index = 0; chip_index < fit->n_chips; chip_index++) {
-    const struct pz_errors *errors = &cold->chips[chip_index];
-    struct pz_chip chip;
-    fit->chips[chip_index].family = pz_chip_line(errors->name);
-    if (!errors->n) continue; /* without a compared run, the name may not be that of a known chip */
-    pz_chip_read(call, errors->name, &chip);
-    fit->chips[chip_index].execution = chip.execution;
-    fit->chips[chip_index].stride = (errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
-  }
-  for (uint32_t i = 0; i < fit->points->n; i++) {
-    const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(point) || !is_dense_16bit(point) || !pz_point_is_compared(point)) continue;
-    uint32_t chip_index = 0;
-    while (chip_index < fit->n_chips && strcmp(cold->chips[chip_index].name, point->chip) != 0)
-      chip_index++;
-    if (chip_index == fit->n_chips) continue;
-    fit->used[i].chip = &fit->chips[chip_index];
-    fit->used[i].sampled = n_seen[chip_index] % fit->chips[chip_index].stride == 0;
-    n_seen[chip_index]++;
-  }
-}
-
+/* Fits the constants of each class on all families but one, and predicts the family left out. */
 void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *tables,
                                 const struct pz_vec *points, unsigned threads,
                                 struct pz_cold_errors *errors) {
@@ -245,13 +215,38 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   struct constant_grid grids[PZ_CHIP_EXECUTIONS] = {0};
   struct pz_vec families;
   pz_vec_init(&families, call->arena, sizeof(struct pz_cold_family));
-  prepare_fit(call, errors, &fit);
+  fit.chips = pz_alloc(call, fit.n_chips, sizeof *fit.chips);
+  fit.used = pz_alloc(call, points->n, sizeof *fit.used);
+  fit.wanted = pz_alloc(call, points->n, sizeof *fit.wanted);
+  fit.step_s = pz_alloc(call, points->n, sizeof *fit.step_s);
+  for (uint32_t i = 0; i < fit.n_chips; i++) {
+    const struct pz_errors *chip_errors = &errors->chips[i];
+    struct pz_chip chip;
+    fit.chips[i].family = pz_chip_line(chip_errors->name);
+    if (!chip_errors->n) continue; /* without a compared run, the chip may be unknown */
+    pz_chip_read(call, chip_errors->name, &chip);
+    fit.chips[i].execution = chip.execution;
+    fit.chips[i].stride = (chip_errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
+  }
+  /* Finds the chip of every point that is used, and samples the runs of each chip evenly. */
+  uint32_t *n_seen = pz_alloc(call, fit.n_chips, sizeof *n_seen);
+  for (uint32_t i = 0; i < points->n; i++) {
+    const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
+    if (!pz_point_is_ok(point) || !pz_point_is_compared(point)) continue;
+    if (strcmp(point->work, "16-bit") != 0) continue; /* constants are fitted on dense runs only */
+    uint32_t k = 0;
+    while (k < fit.n_chips && strcmp(errors->chips[k].name, point->chip) != 0) k++;
+    if (k == fit.n_chips) continue;
+    fit.used[i] = (struct fitted_point){&fit.chips[k], n_seen[k] % fit.chips[k].stride == 0};
+    n_seen[k]++;
+  }
   for (int k = 0; k < PZ_CHIP_EXECUTIONS; k++)
     tabulate_errors(call, &fit, (enum pz_chip_execution)k, &grids[k]);
+  /* Leaves out the family of every chip, unless an earlier chip has the same family. */
   for (uint32_t i = 0; i < fit.n_chips; i++) {
     const struct fitted_chip *chip = &fit.chips[i];
     const struct constant_grid *grid = &grids[chip->execution];
-    bool done = false; /* whether the family of an earlier chip is the same */
+    bool done = false;
     for (uint32_t k = 0; k < families.n && !done; k++)
       done = strcmp(pz_vec_at(&families, struct pz_cold_family, k)->name, chip->family) == 0;
     if (grid->errors && chip->stride && !done)

@@ -11,9 +11,8 @@
 /* Errors by chip, of points that were predicted by data sheets.  The families are left empty. */
 struct pz_cold_errors pz_cold_chip_errors(struct pz_call *call, const struct pz_vec *points);
 
-/* Fills the families of `errors`, which is a result of pz_cold_chip_errors().  `tables` (struct
- * pz_run_table) were predicted by data sheets, and `points` are their rows in order.  Costs
- * about ten thousand predictions. */
+/* Fills the families of `errors`, a result of pz_cold_chip_errors().  `points` are the rows of
+ * `tables` (struct pz_run_table) in order.  It costs about ten thousand predictions. */
 void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *tables,
                                 const struct pz_vec *points, unsigned threads,
                                 struct pz_cold_errors *errors);

@@ -5,7 +5,6 @@
 #include "study/compare.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "baseline/baseline.h"
 #include "chip/chip.h"
@@ -26,14 +25,10 @@ struct method_comparison {
   struct baseline_outcome *outcomes; /* indexed by objective run and baseline */
 };
 
-static struct baseline_outcome *outcomes_of_run(const struct method_comparison *comparison,
-                                                size_t run) {
-  return &comparison->outcomes[run * comparison->n_baselines];
-}
-
 /* ---- running baselines ---------------------------------------------------------------------- */
 
-/* The arguments of a baseline that runs within a border. */
+/* Arguments of answer_question(), which runs a baseline within a border: a baseline may find no
+ * answer, which must not end the comparison. */
 struct baseline_run {
   const struct pz_baseline *baseline;
   const struct pz_baseline_question *question;
@@ -70,25 +65,26 @@ static void run_baseline(struct pz_call *call, const struct method_comparison *c
   pz_progress_add(comparison->watch.progress, 1);
 }
 
+/* Task i: runs all baselines for model i alone, in the calling thread. */
 static void run_baselines_of_model(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   const struct method_comparison *comparison = ctx;
-  struct baseline_outcome *outcomes = outcomes_of_run(comparison, i);
   for (uint32_t k = 0; k < comparison->n_baselines; k++)
-    run_baseline(call, comparison, k, i, (int)worker, &outcomes[k]);
+    run_baseline(call, comparison, k, i, (int)worker,
+                 &comparison->outcomes[i * comparison->n_baselines + k]);
 }
 
+/* Task k: runs baseline k for all models together, on all threads. */
 static void run_common_baseline(struct pz_call *call, void *ctx, size_t k, unsigned worker) {
   const struct method_comparison *comparison = ctx;
   uint32_t last = comparison->study->n_runs - 1;
   (void)worker;
   run_baseline(call, comparison, (uint32_t)k, last, PZ_BASELINE_ALL,
-               &outcomes_of_run(comparison, last)[k]);
+               &comparison->outcomes[last * comparison->n_baselines + k]);
 }
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
-/* Fills the row of a method, except its name.  If `found` is false, the method chose no chip,
- * and all throughputs are 0. */
+/* Fills the row of a method except its name; throughputs are 0 if no chip was `found`. */
 static void fill_method(struct pz_call *result_call, const struct method_comparison *comparison,
                         const struct pz_objective *objective,
                         const struct pz_baseline_answer *answer, bool found,
@@ -144,7 +140,7 @@ static void fill_run(struct pz_call *result_call, const struct method_comparison
   out->n_methods = comparison->n_baselines + 1;
   out->methods = pz_alloc(result_call, out->n_methods, sizeof *out->methods);
   for (uint32_t k = 0; k < comparison->n_baselines; k++) {
-    const struct baseline_outcome *outcome = &outcomes_of_run(comparison, i)[k];
+    const struct baseline_outcome *outcome = &comparison->outcomes[i * comparison->n_baselines + k];
     struct pz_method_result *method = &out->methods[k];
     method->name = pz_baseline_at(k)->name;
     method->about = pz_baseline_at(k)->about;
@@ -164,33 +160,29 @@ static void fill_run(struct pz_call *result_call, const struct method_comparison
   fill_method(result_call, comparison, objective, &chosen, true, search);
 }
 
+/* Runs the baselines of single models as tasks, then the common ones, and lists all methods. */
 void pz_compare_methods(struct pz_call *call, struct pz_study *study, uint64_t seed,
                         struct pz_watch watch, struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena), work = pz_scratch(call);
-  struct method_comparison methods = {
-      .study = study, .seed = seed, .watch = watch, .result = result};
+  struct method_comparison methods = {study, seed, watch, result, 0, NULL};
   uint32_t last = study->n_runs - 1;
   while (pz_baseline_at(methods.n_baselines)) methods.n_baselines++;
   methods.outcomes =
       pz_alloc(&work, (size_t)study->n_runs * methods.n_baselines, sizeof *methods.outcomes);
-  struct pz_study_tasks model_tasks = {.run = run_baselines_of_model,
-                                       .ctx = &methods,
-                                       .results = methods.outcomes,
-                                       .result_bytes =
-                                           methods.n_baselines * sizeof *methods.outcomes,
-                                       .progress = watch.progress,
-                                       .progress_units = methods.n_baselines};
-  struct pz_study_tasks common_tasks = {.run = run_common_baseline,
-                                        .ctx = &methods,
-                                        .results = outcomes_of_run(&methods, last),
-                                        .result_bytes = sizeof *methods.outcomes,
-                                        .progress = watch.progress,
-                                        .progress_units = 1,
-                                        .uses_all_threads = true};
+  struct pz_study_tasks tasks = {.run = run_baselines_of_model, .ctx = &methods};
+  tasks.results = methods.outcomes;
+  tasks.result_bytes = methods.n_baselines * sizeof *methods.outcomes;
+  tasks.progress = watch.progress;
+  tasks.progress_units = methods.n_baselines;
   pz_study_phase_begin(call, watch.progress, "comparison", "baselines",
                        (uint64_t)methods.n_baselines * study->n_runs);
-  pz_study_run_tasks(call, study->search, last, &model_tasks);
-  pz_study_run_tasks(call, study->search, methods.n_baselines, &common_tasks);
+  pz_study_run_tasks(call, study->search, last, &tasks);
+  tasks.run = run_common_baseline;
+  tasks.results = &methods.outcomes[(size_t)last * methods.n_baselines];
+  tasks.result_bytes = sizeof *methods.outcomes;
+  tasks.progress_units = 1;
+  tasks.uses_all_threads = true;
+  pz_study_run_tasks(call, study->search, methods.n_baselines, &tasks);
   pz_study_phase_end(call, watch.progress);
 
   struct pz_comparison *comparison = pz_alloc(&result_call, 1, sizeof *comparison);

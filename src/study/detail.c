@@ -29,12 +29,14 @@ struct shown_plan {
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
+/* Compares chips by id, for qsort. */
 static int compare_ids(const void *a, const void *b) {
   const struct pz_result_chip *first = a, *second = b;
   return (first->id > second->id) - (first->id < second->id);
 }
 
-/* Sets the status of every chip of a closed box. */
+/* Sets how every chip of a closed box was decided: in `list`, which has the order of the result's
+ * chips, a status with the bound or the value of the box. */
 static void set_box_statuses(const struct pz_study *study, const struct pz_result *result,
                              const struct pz_closed_box *closed, struct pz_chip_status *list) {
   struct pz_point point = pz_box_point(&closed->box);
@@ -57,6 +59,7 @@ static void set_box_statuses(const struct pz_study *study, const struct pz_resul
   }
 }
 
+/* Sets the chips of the result, sorted by id, and how each objective run decided on them. */
 void pz_detail_list_chips(struct pz_call *call, const struct pz_study *study,
                           struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);
@@ -91,6 +94,7 @@ void pz_detail_list_chips(struct pz_call *call, const struct pz_study *study,
 
 /* ---- chips to show -------------------------------------------------------------------------- */
 
+/* Compares chips by value, the best first, then by id, for qsort. */
 static int compare_shown(const void *a, const void *b) {
   const struct pz_shown_chip *first = a, *second = b;
   if (first->value != second->value) return first->value > second->value ? -1 : 1;
@@ -113,14 +117,6 @@ static void show_best_chips(struct pz_call *call, struct detail_maker *maker, ui
   if (maker->shown.n > first + PZ_MOST_SHOWN) maker->shown.n = first + PZ_MOST_SHOWN;
 }
 
-static bool is_shown(const struct detail_maker *maker, uint32_t run, uint64_t id) {
-  for (uint32_t i = 0; i < maker->shown.n; i++) {
-    const struct pz_shown_chip *shown = pz_vec_at(&maker->shown, struct pz_shown_chip, i);
-    if (shown->answer == run && shown->chip_id == id) return true;
-  }
-  return false;
-}
-
 /* Adds the chips of the Pareto front, which were evaluated outside of the objective run.  Their
  * values are geometric means, so they are shown only for that objective. */
 static void show_front(struct pz_call *call, struct detail_maker *maker) {
@@ -131,15 +127,20 @@ static void show_front(struct pz_call *call, struct detail_maker *maker) {
     for (uint32_t k = 0; k < result->front->n_points; k++) {
       const struct pz_result_front_chip *front_chip = &result->front->points[k];
       if (strcmp(result->chips[i].name, front_chip->chip) != 0) continue;
-      if (is_shown(maker, common, result->chips[i].id)) continue;
       struct pz_shown_chip shown = {common, result->chips[i].id, front_chip->objective,
                                     front_chip->objective, false};
-      pz_append(call, &maker->shown, &shown);
+      bool listed = false;
+      for (uint32_t j = 0; j < maker->shown.n && !listed; j++) {
+        const struct pz_shown_chip *other = pz_vec_at(&maker->shown, struct pz_shown_chip, j);
+        listed = other->answer == common && other->chip_id == shown.chip_id;
+      }
+      if (!listed) pz_append(call, &maker->shown, &shown);
     }
 }
 
 /* ---- their plans ---------------------------------------------------------------------------- */
 
+/* Compares plans by chip, then by model, for qsort. */
 static int compare_plans(const void *a, const void *b) {
   const struct shown_plan *first = a, *second = b;
   if (first->plan.chip_id != second->plan.chip_id)
@@ -197,7 +198,8 @@ static void schedule_layer(struct pz_call *call, struct pz_original_worker *work
   if (bound >= out->schedule.makespan) out->schedule.outcome = PZ_OUTCOME_OPTIMAL;
 }
 
-/* Measures the use of each resource by a model's most frequent layer, over both passes. */
+/* Sets `use` to the mean fraction of each resource that the most frequent layer of a workload uses
+ * over the time of its forward and backward pass. */
 static void measure_layer_use(struct pz_call *call, struct pz_original_worker *worker,
                               uint32_t variant, double *use) {
   const struct pz_workload *workload = worker->task->portfolio->variants[variant].w;
@@ -247,8 +249,8 @@ static void remake_plan(struct pz_call *call, void *ctx) {
   measure_layer_use(call, worker, evaluation.plan.variant, plan->use);
 }
 
-/* Makes plan i again.  If the plan contradicts its evaluation, the saved run was changed, which
- * is an error of the input. */
+/* Task i: makes plan i again.  A plan that contradicts its evaluation is an error of the input,
+ * because the saved run was changed. */
 static void describe_plan(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct detail_maker *maker = ctx;
   struct plan_description description = {maker, pz_vec_at(&maker->plans, struct shown_plan, i),
@@ -294,6 +296,7 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
 
 /* ---- the detail ----------------------------------------------------------------------------- */
 
+/* Chooses the chips to show, makes their plans again as tasks, and schedules the common chip. */
 void pz_detail_build(struct pz_call *call, struct pz_study *study, struct pz_watch watch,
                      struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);

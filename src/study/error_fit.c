@@ -1,11 +1,8 @@
 /* Fits the table of expected errors, and shows how well the built-in table covers the runs.
- *
- * error_fit_of() collects the training runs that count.  fit_variances() fits the variances of
- * all features by coordinate descent, optionally without one source.  fit_left_out() repeats it
- * without each source in turn, for the width of the interval and the error of an unseen feature.
- * pz_error_fit_write_csv() writes the table; its rows also say which features, chips and
- * networks validated runs have.  The method is weighted least squares on squared errors with a
- * ridge term; the constants below are chosen, not derived. */
+ * error_fit_of() collects the training runs. fit_variances() fits the variances of all features by
+ * coordinate descent: weighted least squares on squared errors with a ridge term. fit_left_out()
+ * repeats it without each source in turn. pz_error_fit_write_csv() writes the table, also with the
+ * features, chips and networks of validated runs.  The constants below are chosen, not derived. */
 #include "study/error_fit.h"
 
 #include <inttypes.h>
@@ -25,8 +22,8 @@ enum {
   MOST_UNSEEN = 6 /* a run with more unseen features counts as one with these */
 };
 
-/* Part of the left-out runs that the interval covers.  The constants of the model were fitted to
- * these runs; of published runs that no constant was fitted to, it covers 8 of 10. */
+/* Fraction of the left-out runs that the interval covers.  The constants of the model were fitted
+ * to these runs; the interval covers 8 of 10 published runs to which no constant was fitted. */
 static const double COVERED = 0.87;
 
 struct error_run {
@@ -42,16 +39,16 @@ struct error_fit {
   uint32_t n, n_sources;
 };
 
-/* Collects the runs that count, with their squared errors, sources and weights. */
+/* Collects the predicted runs of quality ok, with their squared errors and sources.  A source with
+ * more than SOURCE_RUNS runs has the total weight of SOURCE_RUNS. */
 static struct error_fit error_fit_of(struct pz_call *call, const struct pz_validation_point *points,
                                      uint32_t n) {
   struct error_fit fit = {.runs = pz_alloc(call, n, sizeof *fit.runs)};
   uint32_t *runs_of_source = pz_alloc(call, n, sizeof *runs_of_source);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_validation_point *point = &points[i];
-    if (point->kind != PZ_POINT_RUN || !point->features || !pz_point_is_ok(point) ||
-        !pz_point_is_compared(point))
-      continue;
+    bool is_predicted_run = point->kind == PZ_POINT_RUN && point->features;
+    if (!is_predicted_run || !pz_point_is_ok(point) || !pz_point_is_compared(point)) continue;
     uint32_t source = fit.n_sources;
     for (uint32_t j = 0; j < fit.n && source == fit.n_sources; j++)
       if (strcmp(fit.runs[j].point->group, point->group) == 0) source = fit.runs[j].source;
@@ -74,9 +71,8 @@ struct variances {
   double own[PZ_FEATURES];
 };
 
-/* Sets one variance to its least-squares value, at least 0, while all others are fixed.
- * `feature` is the bit of a feature, or 0 for the variance of every run.  Runs of the source
- * `without` do not count. */
+/* Sets the variance of a feature (a bit), or that of every run (0), to its least-squares value of
+ * at least 0, while all others are fixed.  Runs of the source `without` do not count. */
 static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t feature,
                              double shrink_runs, double *variance) {
   double sum = 0, weight = 0;
@@ -155,9 +151,8 @@ struct interval {
   double unseen_error;  /* added once, times the root of the number of unseen features */
 };
 
-/* Returns the interval that covers the left-out runs.  Its width follows from the runs without
- * unseen features, the error of an unseen feature from the others, among which every source
- * counts as one, because its runs err alike. */
+/* Returns the interval that covers the left-out runs.  Its width follows from runs without unseen
+ * features; the error of an unseen feature from the others, with equal weight for every source. */
 static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit) {
   struct left_out_run *left_out = pz_alloc(call, fit->n, sizeof *left_out);
   for (uint32_t source = 0; source < fit->n_sources; source++) {
@@ -200,10 +195,10 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
 
 /* ---- runs that have something in common ----------------------------------------------------- */
 
-/* Returns whether a run belongs to a row of the table.  `key` points to the features, the chip
- * name or the network name of the row. */
+/* Returns whether a run belongs to a row; `key` is the row's set of features, chip or network. */
 typedef bool run_filter(const struct pz_validation_point *point, const void *key);
 
+/* A run_filter: the run has all features of a set, which may be empty. */
 static bool has_features(const struct pz_validation_point *point, const void *key) {
   const uint64_t *features = key;
   return (point->features & *features) == *features;
@@ -245,6 +240,7 @@ static struct run_count count_runs(const struct error_fit *fit, run_filter *filt
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+/* Writes a row of the table; its column `with` is the set of features in hexadecimal digits. */
 static void write_row(const char *kind, const char *name, const struct run_count *count,
                       double variance, FILE *out) {
   fprintf(out, "%s,%s,%u,%u,%.4f,%.6f,%" PRId64 ",%" PRIx64 "\n", kind, name, count->sources,
@@ -252,7 +248,7 @@ static void write_row(const char *kind, const char *name, const struct run_count
           count->features);
 }
 
-/* Writes a row for each chip, or for each network, that runs have. */
+/* Writes a row for each chip line (`chips`), or else for each network, on which runs were made. */
 static void write_names(const struct error_fit *fit, bool chips, FILE *out) {
   run_filter *filter = chips ? has_chip : has_network;
   for (uint32_t i = 0; i < fit->n; i++) {
@@ -266,6 +262,7 @@ static void write_names(const struct error_fit *fit, bool chips, FILE *out) {
   }
 }
 
+/* Fits the variances and writes one row for each feature, chip and network. */
 void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_point *points,
                             uint32_t n, FILE *out) {
   struct pz_call work = pz_scratch(call);
@@ -295,7 +292,7 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
 
 /* ---- the report of features ----------------------------------------------------------------- */
 
-/* Returns the expected error of a run by the built-in table, from what its point states. */
+/* Returns what the built-in table knows about runs like that of a point: features and variances. */
 static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   struct pz_chip chip = {.name = ""};
   struct pz_cluster net = {.n_levels = 0};
@@ -316,11 +313,11 @@ static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   return pz_risk_built_in(&question);
 }
 
+/* A run_filter: whether the built-in table has not seen a feature or a size of the run. */
 static bool has_unseen(const struct pz_validation_point *point, const void *key) {
-  const bool *wanted = key;
   struct pz_risk risk = built_in_risk(point);
-  bool has_any = pz_risk_unseen(&risk, point->features, NULL) || *risk.beyond;
-  return has_any == *wanted;
+  (void)key;
+  return pz_risk_unseen(&risk, point->features, NULL) || *risk.beyond;
 }
 
 /* Prints a line about the runs that pass the filter, or nothing if there are none.
@@ -344,12 +341,12 @@ static void print_feature(const struct error_fit *fit, const char *name, run_fil
           100.0 * n_within / count.runs);
 }
 
+/* Prints a line for all runs, for each feature, and for the runs with anything unseen. */
 void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
                         FILE *out) {
   struct pz_call work = pz_scratch(call);
   struct error_fit fit = error_fit_of(&work, points, n);
   const uint64_t no_feature = 0;
-  const bool yes = true;
   struct pz_chip unnamed = {.name = ""};
   struct pz_risk risk = pz_risk_built_in(&(struct pz_risk_question){.chip = &unnamed});
   fprintf(out, "%-56s %7s %5s %7s %7s %9s %7s\n", "feature", "sources", "runs", "error", "adds",
@@ -360,7 +357,7 @@ void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *
     print_feature(&fit, pz_feature_text((enum pz_feature)k), has_features, &feature,
                   sqrt(risk.own[k]), out);
   }
-  print_feature(&fit, "something that no validated run has", has_unseen, &yes, sqrt(risk.unseen),
+  print_feature(&fit, "something that no validated run has", has_unseen, NULL, sqrt(risk.unseen),
                 out);
   pz_scratch_end(&work);
 }

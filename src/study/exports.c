@@ -37,6 +37,7 @@ static const char *export_text(struct pz_call *call, const struct pz_result *res
   return text;
 }
 
+/* Returns the path of file i in a directory, which must be shorter than PATH_MAX (4096). */
 static const char *export_path(struct pz_call *call, const char *dir, int i) {
   enum { LONGEST_PATH = 4095 };
   const char *path = pz_format(call, "%s/%s", dir, pz_export_names[i]);
@@ -59,6 +60,7 @@ static void move_export_aside(struct pz_call *call, const char *path) {
     pz_raise(call, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
 }
 
+/* Writes the exports of a result, but keeps a file that is equal already. */
 void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *result) {
   for (int i = 0; i < PZ_EXPORTS; i++) {
     const char *text = export_text(call, result, i), *path = export_path(call, dir, i);
@@ -74,6 +76,7 @@ struct export_comparison {
   bool same;
 };
 
+/* Reads a file within a border, because a file that cannot be read is only another file. */
 static void compare_export(struct pz_call *call, void *ctx) {
   struct export_comparison *comparison = ctx;
   size_t bytes;
@@ -81,6 +84,7 @@ static void compare_export(struct pz_call *call, void *ctx) {
   comparison->same = strcmp(found, comparison->text) == 0;
 }
 
+/* Returns whether file i is missing, equal to the export of the result, or another one. */
 enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
                                      const struct pz_result *result, int i) {
   enum { MOST_BYTES = 1 << 20 };
@@ -89,6 +93,5 @@ enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
   struct export_comparison comparison = {path, text, MOST_BYTES, false};
   struct pz_error error = {0};
   if (pz_border(compare_export, &comparison, &error) != PZ_OK) pz_raise_if_memory(call, &error);
-  /* A file that cannot be read is not the one that was written. */
   return comparison.same ? PZ_EXPORT_SAME : PZ_EXPORT_OTHER;
 }

@@ -1,8 +1,7 @@
-/* The best chip under the assumptions of the original system.  Each row of the answer makes a
- * set of assumptions.  pz_original_run() first follows the original's own way of looking for a
- * chip, then searches exactly with all assumptions, with one after another corrected, with none,
- * and, if asked for, with each of them alone.  Rows whose assumptions are equal as to what a
- * chip can do share a study. */
+/* The best chip under the assumptions of the original system. pz_original_run() first follows the
+ * original's own way of looking for a chip, then searches exactly with all assumptions, with one
+ * after another corrected, with none and, if asked for, with each of them alone.  Rows whose
+ * assumptions give chips the same capabilities share a study. */
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +47,7 @@ static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *st
   return chip;
 }
 
-/* Runs a row on a study that makes the assumptions of the row in study_assumptions(). */
+/* Fills a row on a study that was opened with the row's assumptions about capabilities. */
 static void run_row(struct pz_call *call, struct pz_study *study, struct pz_original_row *row,
                     struct pz_watch watch) {
   bool arithmetic_mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
@@ -63,11 +62,10 @@ static void run_row(struct pz_call *call, struct pz_study *study, struct pz_orig
     row->reference[model] = study->reference[model].samples_per_s;
 }
 
-/* Returns the assumptions that change the capabilities of a chip.  The others only change the
- * stages of the expert plan and the comparison of chips. */
-static pz_assumptions study_assumptions(pz_assumptions set) {
-  return set & ~(1U << PZ_ASSUME_SHIFTED_EXPERT | 1U << PZ_ASSUME_ARITHMETIC_MEAN);
-}
+/* The assumptions that change the capabilities of a chip, and with them the study.  The others only
+ * change the stages of the expert plan and the comparison of chips. */
+static const pz_assumptions CAPABILITIES =
+    ~(1U << PZ_ASSUME_SHIFTED_EXPERT | 1U << PZ_ASSUME_ARITHMETIC_MEAN);
 
 struct original_question {
   const struct pz_study_options *options;
@@ -78,7 +76,7 @@ struct original_question {
   struct pz_original *out;
 };
 
-/* Makes all rows of the answer, and runs those with the same study_assumptions() together. */
+/* Makes all rows of the answer, and runs rows with the same CAPABILITIES on one study. */
 static void run_original(struct pz_call *call, void *ctx) {
   struct original_question *request = ctx;
   struct pz_study_options options = pz_study_options_default();
@@ -93,9 +91,8 @@ static void run_original(struct pz_call *call, void *ctx) {
   original->n_models = options.n_models;
   for (uint32_t model = 0; model < options.n_models; model++)
     original->models[model] = options.models[model];
-  /* The rows: the original's own search; then, for every k, an exact search with the first k
-   * assumptions corrected; then one with each assumption alone.  The last assumption alone
-   * occurs twice, because it also ends the sequence. */
+  /* The rows: the original's own search; exact searches with the first k assumptions corrected; and
+   * one with each assumption alone.  The last assumption alone also ends the second sequence. */
   struct pz_original_row *row = original->rows;
   *row++ = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
   for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)
@@ -108,11 +105,11 @@ static void run_original(struct pz_call *call, void *ctx) {
   for (uint32_t first = 0; first < original->n_rows; first++) {
     bool done = original->rows[first].area_part > 0; /* on the study of an earlier row */
     if (done) continue;
-    options.assumptions = study_assumptions(original->rows[first].assumptions);
+    options.assumptions = original->rows[first].assumptions & CAPABILITIES;
     pz_study_open(call, study, &options, request->threads);
     pz_study_start(call, study, &watch);
     for (uint32_t i = first; i < original->n_rows; i++)
-      if (study_assumptions(original->rows[i].assumptions) == options.assumptions)
+      if ((original->rows[i].assumptions & CAPABILITIES) == options.assumptions)
         run_row(call, study, &original->rows[i], watch.watch);
     pz_close(call, study);
   }

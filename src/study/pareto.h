@@ -18,20 +18,16 @@ struct pz_front {
   uint32_t n_full; /* number of points before the front was thinned */
 };
 
-/* Returns the whole front.  Values are geometric means over the references, whatever the
- * objective of the study is.
- *
- * The knee is the point farthest above the chord from the smallest chip to the fastest one, in
- * the plane of throughput and area, each scaled to 0 .. 1 between these two.  There is no knee
- * if no point lies above the chord. */
+/* Returns the whole front.  Values are geometric means over the references, whatever the objective
+ * of the study is.  The knee is the point farthest above the chord from the smallest to the fastest
+ * chip, with throughput and area scaled to 0 .. 1 between these two, if any point is above it. */
 struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
                                 struct pz_watch watch);
 
-/* Thins a front to a subset such that for every point the subset has one that is worse by at
- * most the tolerance in each criterion (additive epsilon-dominance: Laumanns, Thiele, Deb and
- * Zitzler, Evolutionary Computation 10(3), 2002).  The tolerance is a fraction of the
- * criterion's largest value on the front.  The fastest chip and the knee stay.  A tolerance of 0
- * keeps all points.  The time is quadratic in the number of points. */
+/* Thins a front to a subset that has for every point one that is worse by at most the tolerance in
+ * each criterion, a fraction of its largest value on the front (additive epsilon-dominance:
+ * Laumanns, Thiele, Deb and Zitzler, Evolutionary Computation 10(3), 2002).  The fastest chip and
+ * the knee stay; a tolerance of 0 keeps all points.  The time is quadratic in their number. */
 void pz_front_thin(struct pz_front *front, double tolerance);
 
 #endif

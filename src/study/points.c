@@ -1,14 +1,8 @@
-/* Reads tables of measurements and predicts their rows.
- *
- * One section for each kind of table: training runs, operators, kernels beside communication,
- * and steps of preset models.  Every section reads the columns that the point describes,
- * predicts the row with the model that users call (nothing here computes a time), and appends a
- * point.  A row that the model does not cover becomes a point with a reason and without a
- * prediction. */
+/* Reads tables of measurements and predicts their rows, in one section for each kind of table.
+ * Every section predicts a row with the model that users call (nothing here computes a time) and
+ * appends a point.  A row that the model does not cover becomes a point with a reason. */
 #include "study/points.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "chip/chip.h"
@@ -23,6 +17,7 @@
 #include "step/prediction.h"
 #include "workload/workload.h"
 
+/* Returns the group with this name and kind of points, which is appended if it is new. */
 struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
                                  enum pz_point_kind kind) {
   for (uint32_t i = 0; i < list->n; i++) {
@@ -41,19 +36,15 @@ static const char *optional_cell(const struct pz_csv *csv, uint32_t row, const c
   return column == PZ_NONE ? "" : pz_csv_cell(csv, row, column);
 }
 
+/* Returns whether the cell of a column that may be missing is `word`; "" means empty or missing. */
 static bool cell_equals(const struct pz_csv *csv, uint32_t row, const char *head,
                         const char *word) {
   return strcmp(optional_cell(csv, row, head), word) == 0;
 }
 
-/* Returns a count that the reader of the table has checked before. */
+/* Returns the count in an optional cell, or 0.  The reader of the table has checked its format. */
 static int64_t checked_count(const struct pz_csv *csv, uint32_t row, const char *head) {
   return (int64_t)strtod(optional_cell(csv, row, head), NULL);
-}
-
-static const char *append_cell_to_key(struct pz_call *call, const char *key,
-                                      const struct pz_csv *csv, uint32_t row, const char *head) {
-  return pz_format(call, "%s%s|", key, optional_cell(csv, row, head));
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
@@ -66,20 +57,21 @@ static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint3
                                       "n_dev",    "gbs",    "precision",  "framework"};
   const char *key = "";
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-    key = append_cell_to_key(call, key, csv, row, heads[i]);
+    key = pz_format(call, "%s%s|", key, optional_cell(csv, row, heads[i]));
   return key;
 }
 
-/* Returns a key of the plan: its fields in the table, and two columns that are no fields. */
+/* Returns a key that is equal for runs with the same plan: its fields and two other columns. */
 static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const more[] = {"cuda_graphs", "dispatcher"};
   const char *key = "";
   for (int field_index = 0; field_index < PZ_PLAN_FIELDS; field_index++) {
     const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)field_index);
-    key = append_cell_to_key(call, key, csv, row, field->column ? field->column : field->name);
+    const char *head = field->column ? field->column : field->name;
+    key = pz_format(call, "%s%s|", key, optional_cell(csv, row, head));
   }
   for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-    key = append_cell_to_key(call, key, csv, row, more[i]);
+    key = pz_format(call, "%s%s|", key, optional_cell(csv, row, more[i]));
   return key;
 }
 
@@ -108,6 +100,7 @@ static const char *work_of_run(const struct pz_csv *csv, uint32_t row) {
   return cell_equals(csv, row, "precision", "fp8") ? "fp8" : "16-bit";
 }
 
+/* Returns whether a run is dense in bf16, not context-parallel, and under (interleaved) 1F1B. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row) {
   bool pipelined =
       cell_equals(csv, row, "pipeline", "1f1b") || cell_equals(csv, row, "pipeline", "interleaved");
@@ -170,6 +163,7 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   pz_append(call, reader->points, &point);
 }
 
+/* Predicts a table of training runs and appends a point for each of its rows. */
 void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
                         const char *name, const char *text, size_t bytes) {
   struct pz_run_terms terms = {
@@ -218,6 +212,7 @@ static void assign_chips(struct pz_call *call, struct operator_table *table) {
   }
 }
 
+/* Task i: predicts row i on its chip, with the cost model that this thread has of the chip. */
 static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct operator_table *table = ctx;
   struct pz_cost *cost = &table->costs[worker * table->n_chips + table->chip_of_row[i]];
@@ -292,6 +287,7 @@ static int compare_groups(const void *a, const void *b) {
   return (*first > *second) - (*first < *second);
 }
 
+/* Predicts operators on all threads and appends them, by group if any row names its chip. */
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
                              const struct pz_measured *measured, const char *chip) {
   struct pz_call work = pz_scratch(call);
@@ -324,35 +320,7 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
 
 /* ---- kernels beside communication ----------------------------------------------------------- */
 
-/* Adds a kernel that was measured beside communication. */
-static void add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
-                           const char *chip, const struct pz_beside_row *row) {
-  struct pz_validation_point point = new_operator_point(chip);
-  point.measured_s = row->together_s;
-  point.predicted_s = row->alone_s * row->slowdown;
-  point.reason = row->reason;
-  switch (row->beside) {
-  case PZ_BESIDE_RESIDENT:
-    point.group =
-        pz_format(call, "beside: %lld core%s", (long long)row->sms, pz_text_s((double)row->sms));
-    break;
-  case PZ_BESIDE_ENGINE: point.group = "beside: copy engine"; break;
-  default: point.group = "beside: host";
-  }
-  const char *k = row->k ? pz_format(call, " x %lld", (long long)row->k) : "";
-  point.id = pz_format(call, "%s %lld x %lld%s, %s", row->compute, (long long)row->m,
-                       (long long)row->n, k, pz_beside_names[row->beside]);
-  if (row->slowdown > 0) {
-    point.plan = pz_format(call, "%.2f times as long", row->slowdown);
-    if (row->own_alone_s > 0) {
-      char ms[32];
-      pz_text_number(ms, sizeof ms, 1e3 * row->own_alone_s * row->slowdown);
-      point.plan = pz_format(call, "%s; %s ms with the predicted time alone", point.plan, ms);
-    }
-  }
-  pz_append(call, reader->points, &point);
-}
-
+/* Predicts the slowdowns of all kernels of the table, and appends a point for each kernel. */
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                               const char *name, const char *text, size_t bytes,
                               const char *chip_name) {
@@ -363,7 +331,27 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
   pz_cost_init(cost, chip, NULL);
   pz_defer(call, release_cost, cost);
   const struct pz_beside_row *rows = pz_beside_predict_csv(call, cost, name, csv);
-  for (uint32_t i = 0; i < csv->rows; i++) add_overlapped(call, reader, chip_name, &rows[i]);
+  for (uint32_t i = 0; i < csv->rows; i++) {
+    const struct pz_beside_row *row = &rows[i];
+    struct pz_validation_point point = new_operator_point(chip_name);
+    point.measured_s = row->together_s;
+    point.predicted_s = row->alone_s * row->slowdown;
+    point.reason = row->reason;
+    point.group = row->beside == PZ_BESIDE_ENGINE ? "beside: copy engine" : "beside: host";
+    if (row->beside == PZ_BESIDE_RESIDENT)
+      point.group =
+          pz_format(call, "beside: %lld core%s", (long long)row->sms, pz_text_s((double)row->sms));
+    const char *k = row->k ? pz_format(call, " x %lld", (long long)row->k) : "";
+    point.id = pz_format(call, "%s %lld x %lld%s, %s", row->compute, (long long)row->m,
+                         (long long)row->n, k, pz_beside_names[row->beside]);
+    if (row->slowdown > 0) point.plan = pz_format(call, "%.2f times as long", row->slowdown);
+    if (row->slowdown > 0 && row->own_alone_s > 0) {
+      char ms[32];
+      pz_text_number(ms, sizeof ms, 1e3 * row->own_alone_s * row->slowdown);
+      point.plan = pz_format(call, "%s; %s ms with the predicted time alone", point.plan, ms);
+    }
+    pz_append(call, reader->points, &point);
+  }
   pz_close(call, cost);
 }
 
@@ -378,6 +366,7 @@ struct preset_step {
   bool flash, recompute;
 };
 
+/* Returns the number in a cell of a column that a table of steps must have. */
 static double step_cell(struct pz_call *call, const char *name, const struct pz_csv *csv,
                         uint32_t row, const char *head) {
   uint32_t column = pz_csv_column(csv, head);
@@ -385,26 +374,18 @@ static double step_cell(struct pz_call *call, const char *name, const struct pz_
   return pz_csv_real(call, name, csv, row, column, 1e15);
 }
 
-/* Returns the configuration of a preset, cut to a number of layers unless `layers` is 0.  The
- * text is in the memory of the call. */
-static char *config_with_layers(struct pz_call *call, const struct pz_preset *preset,
-                                int64_t layers) {
-  static const char *const keys[] = {"n_layer", "num_hidden_layers"};
-  json_t *config = pz_json_read(call, preset->name, preset->config, strlen(preset->config));
-  for (size_t i = 0; i < sizeof keys / sizeof *keys && layers > 0; i++)
-    if (json_object_get(config, keys[i]))
-      json_object_set_new(config, keys[i], json_integer(layers));
-  char *text = pz_json_format(call, config, JSON_COMPACT);
-  pz_close(call, config);
-  return text;
-}
-
-/* Predicts forward and backward, which these measurements contain.  Steps whose kernels take
- * less time than the host needs to launch them differ by up to 1.9 times between runs of the
- * same code, and are marked. */
+/* Predicts the time of forward and backward, which these measurements contain, and the peak memory.
+ * Steps that launch kernels more slowly than they run differ by up to 1.9 times between runs. */
 static void predict_passes(struct pz_call *call, const struct preset_step *step,
                            const struct pz_preset *preset, struct pz_validation_point *point) {
-  char *config = config_with_layers(call, preset, (int64_t)step->layers);
+  /* Cuts the preset to the layers that ran. */
+  static const char *const keys[] = {"n_layer", "num_hidden_layers"};
+  json_t *json = pz_json_read(call, preset->name, preset->config, strlen(preset->config));
+  for (size_t i = 0; i < sizeof keys / sizeof *keys && step->layers > 0; i++)
+    if (json_object_get(json, keys[i]))
+      json_object_set_new(json, keys[i], json_integer((int64_t)step->layers));
+  const char *config = pz_json_format(call, json, JSON_COMPACT);
+  pz_close(call, json);
   struct pz_job job = {.model = step->model, .config = config, .chip = step->chip};
   struct pz_plan plan = pz_plan_default();
   plan.framework = pz_framework_find("transformers");
@@ -420,11 +401,8 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   struct pz_prediction prediction = pz_predict(call, &job, &plan, NULL);
   point->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
   if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";
-}
 
-/* Returns the peak memory in bytes: weights and gradients in 16 bits, and the activations and
- * the loss that eager kernels save. */
-static double predict_eager_peak(struct pz_call *call, const struct preset_step *step) {
+  /* Peak memory: 16-bit weights and gradients, and what eager kernels save. */
   struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *workload = NULL;
   options.kernels = PZ_KERNELS_EAGER;
@@ -434,9 +412,8 @@ static double predict_eager_peak(struct pz_call *call, const struct preset_step 
   options.attention = step->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
   options.recompute = step->recompute ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
   pz_must(call, pz_workload_load(step->model, &options, &workload, pz_call_error(call)));
-  double bytes = (double)workload->totals.peak_bytes;
+  point->predicted_bytes = (double)workload->totals.peak_bytes;
   pz_workload_free(workload);
-  return bytes;
 }
 
 /* Adds a measured step of a preset model with predicted time and peak memory. */
@@ -467,7 +444,6 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
   point.measured_s = step_cell(call, name, csv, row, "fwd_bwd_s");
   point.measured_bytes = step_cell(call, name, csv, row, "peak_bytes");
   predict_passes(call, &step, preset, &point);
-  point.predicted_bytes = predict_eager_peak(call, &step);
   if (step.layers > 0)
     point.shape = pz_format(call, "%.0f layer%s", step.layers, pz_text_s(step.layers));
   point.plan = pz_format(call, "mbs %.0f, %s%s", step.mbs, step.flash ? "flash" : "standard",
@@ -476,6 +452,7 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
   pz_append(call, reader->points, &point);
 }
 
+/* Appends the steps of a table that ran without an error, with their predictions. */
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip_name) {
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);

@@ -14,9 +14,8 @@
 #include "cost/measured_ops.h"
 #include "step/run_table.h"
 
-/* How the readers predict and where they append points.  What the points refer to is allocated
- * in the call of the reader, which has to live as long as the points.  In all readers, `name` is
- * the name of the table in messages. */
+/* How the readers predict and where they append points.  What points refer to belongs to the call
+ * of the reader, which has to live as long.  `name` is the name of a table in messages. */
 struct pz_point_reader {
   struct pz_vec *points; /* of struct pz_validation_point */
   unsigned threads;      /* 0 uses one per processor */
@@ -35,15 +34,13 @@ struct pz_point_reader {
 void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
                         const char *name, const char *text, size_t bytes);
 
-/* Adds measured operators.  Rows that name no chip, or that name `chip` (a preset or a file),
- * are predicted on it; other rows on the presets that they name.  Returns whether any row was
- * predicted on `chip`. */
+/* Adds measured operators.  Rows that name no chip, or `chip` (a preset or a file), are predicted
+ * on it; others on the presets that they name.  Returns whether any row was predicted on `chip`. */
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
                              const struct pz_measured *measured, const char *chip);
 
-/* Adds kernels that were measured beside communication on `chip`.  Such a point compares the
- * measured time with the kernel's measured time alone, multiplied by the predicted slowdown.
- * Its `plan` states the slowdown, and the time that follows from the predicted time alone. */
+/* Adds kernels that were measured beside communication on `chip`, which are compared with their
+ * measured time alone multiplied by the predicted slowdown.  `plan` states the slowdown. */
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                               const char *name, const char *text, size_t bytes, const char *chip);
 
@@ -51,9 +48,8 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip);
 
-/* Returns whether a row of a table of runs is a dense model in bf16, without context
- * parallelism, under 1F1B or interleaved 1F1B.  The model of a training step was first made for
- * these. */
+/* Returns whether a run is dense in bf16, without context parallelism, under (interleaved) 1F1B:
+ * the runs for which the model of a training step was first made. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
 
 static inline bool pz_point_is_ok(const struct pz_validation_point *point) {

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Sets the rank of each value, from 1: the count of smaller values, plus half of the equal ones
- * including itself, plus 1/2. */
+/* Sets the rank of each value, from 1: the number of smaller values plus (1 + equal ones) / 2. */
 static void rank_list(const double *values, uint32_t n, double *rank) {
   for (uint32_t i = 0; i < n; i++) {
     rank[i] = 0.5;
@@ -16,6 +15,7 @@ static void rank_list(const double *values, uint32_t n, double *rank) {
   }
 }
 
+/* Returns the (Pearson) correlation of the ranks of two lists; `middle` is the mean of n ranks. */
 double pz_spearman(const double *first, const double *second, uint32_t n, double *ranks) {
   double *first_ranks = ranks, *second_ranks = ranks + n, middle = 0.5 * ((double)n + 1);
   double sum_xx = 0, sum_yy = 0, sum_xy = 0;
@@ -30,6 +30,7 @@ double pz_spearman(const double *first, const double *second, uint32_t n, double
   return sum_xx > 0 && sum_yy > 0 ? sum_xy / sqrt(sum_xx * sum_yy) : (double)NAN;
 }
 
+/* Returns how much slower the plan that is predicted to be fastest is than the fastest one. */
 double pz_regret(const double *predicted, const double *measured, uint32_t n) {
   uint32_t chosen = 0, best = 0;
   for (uint32_t i = 1; i < n; i++) {

@@ -4,15 +4,13 @@
 
 #include "core/arena.h"
 
-/* Returns the rank correlation of two lists of n numbers (Spearman 1904): 1 if both have the
- * same order, -1 if their orders are opposite.  Equal numbers share the mean of their ranks.
- * Returns NaN if n is below 2 or all numbers of a list are equal.  `ranks` is scratch space for
- * 2 n numbers.  The time is quadratic in n, which is meant to be small. */
+/* Returns the rank correlation of two lists of n numbers (Spearman 1904): 1 for the same order, -1
+ * for opposite orders, NaN if n is below 2 or all numbers of a list are equal.  Equal numbers share
+ * the mean of their ranks.  `ranks` is scratch for 2 n numbers.  The time is quadratic in n. */
 double pz_spearman(const double *first, const double *second, uint32_t n, double *ranks);
 
-/* Returns the cost of following the prediction: the measured time of the plan with the shortest
- * predicted time, divided by the shortest measured time, minus 1.  Of equal predictions the
- * earlier plan counts.  n must be at least 1 and all measured times above 0. */
+/* Returns the cost of following the prediction: the measured time of the plan that is predicted to
+ * be fastest (the first of equal ones), over the shortest measured time, minus 1. */
 double pz_regret(const double *predicted, const double *measured, uint32_t n);
 
 /* Returns the median of n numbers, which are sorted in place; n must be at least 1. */

@@ -1,12 +1,9 @@
 /* Rehearsals: single ranks of a plan are run alone, each on one GPU, and compared with the
- * prediction.
- *
- * pz_rehearsal_script() writes the script that measures the ranks of the critical stages
- * (launch/rehearsal.h has the harness).  pz_rehearsal_read() reads what the script printed:
+ * prediction. pz_rehearsal_script() writes the script that measures the ranks of the critical
+ * stages (launch/rehearsal.h has the harness). pz_rehearsal_read() reads what it printed:
  * read_rank() compares each row with the prediction of that rank alone (step/rank_alone.h),
- * judge_memory() says whether the plan fits, and correct_chip() fits the chip's factors of
- * compute by step/correction.h, each rank being a step without network.  Nothing is learnt about
- * collectives. */
+ * judge_memory() says whether the plan fits, and correct_chip() fits the chip's factors of compute
+ * by step/correction.h.  Nothing is learnt about collectives. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -16,7 +13,6 @@
 #include "core/csv.h"
 #include "core/map.h"
 #include "core/num.h"
-#include "core/text.h"
 #include "cost/constants.h"
 #include "launch/rehearsal.h"
 #include "plan/model_shape.h"
@@ -40,10 +36,11 @@ struct rehearsed_plan {
   char digest[17];
 };
 
-/* Sets the digest, which identifies what a launch script runs: the size of the model, and the
- * fields that every version of this program states.  Fields that are assumptions of the
- * prediction, for example about kernels, are left out. */
-static void set_digest(struct rehearsed_plan *plan) {
+/* Predicts the plan to rehearse.  Its digest identifies what a launch script runs, so it has the
+ * size of the model and the fields that every version states, but no assumptions of the
+ * prediction. */
+static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
+                                                     const struct pz_diff_side *given) {
   /* clang-format off */
   static const enum pz_plan_field fields[] = {
       PZ_PLAN_FRAMEWORK, PZ_PLAN_DEVICES, PZ_PLAN_SEQ, PZ_PLAN_BATCH, PZ_PLAN_MBS, PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_CP,
@@ -51,22 +48,6 @@ static void set_digest(struct rehearsed_plan *plan) {
       PZ_PLAN_LAST_LAYERS, PZ_PLAN_ZERO, PZ_PLAN_SHARD, PZ_PLAN_RECOMPUTE, PZ_PLAN_RECOMPUTE_LAYERS,
       PZ_PLAN_RECOMPUTE_MODULES, PZ_PLAN_EXECUTION, PZ_PLAN_PRECISION, PZ_PLAN_PEFT, PZ_PLAN_OFFLOAD};
   /* clang-format on */
-  const struct pz_training_run *run = &plan->predicted;
-  char text[4096];
-  int n = snprintf(text, sizeof text, "%" PRId64 " %.0f %.0f", run->layers, run->p.params,
-                   run->p.active_params);
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    char value[PZ_FIELD_TEXT_MOST];
-    pz_plan_field_text(&run->plan, fields[i], value, sizeof value);
-    if ((size_t)n < sizeof text - 300)
-      n += snprintf(text + n, sizeof text - (size_t)n, " %s", value);
-  }
-  snprintf(plan->digest, sizeof plan->digest, "%016" PRIx64, pz_hash(text, (size_t)n));
-}
-
-/* Predicts the plan to rehearse and sets its digest. */
-static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
-                                                     const struct pz_diff_side *given) {
   struct rehearsed_plan *plan = pz_alloc(call, 1, sizeof *plan);
   struct pz_diff_side side = {.size = sizeof side};
   struct pz_plan filled;
@@ -80,7 +61,17 @@ static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
   pz_training_question(call, &plan->job, &plan->given.plan, &filled, &plan->wide);
   pz_require_rehearsable(call, filled.framework);
   plan->predicted = pz_training_run_make(call, &plan->job, &filled, false);
-  set_digest(plan);
+  const struct pz_training_run *run = &plan->predicted;
+  char text[4096];
+  int n = snprintf(text, sizeof text, "%" PRId64 " %.0f %.0f", run->layers, run->p.params,
+                   run->p.active_params);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    char value[PZ_FIELD_TEXT_MOST];
+    pz_plan_field_text(&run->plan, fields[i], value, sizeof value);
+    if ((size_t)n < sizeof text - 300)
+      n += snprintf(text + n, sizeof text - (size_t)n, " %s", value);
+  }
+  snprintf(plan->digest, sizeof plan->digest, "%016" PRIx64, pz_hash(text, (size_t)n));
   return plan;
 }
 
@@ -201,6 +192,7 @@ static const char *next_omission(const char **rest, size_t *length) {
   return item;
 }
 
+/* Returns whether a list that ";" separates contains a name. */
 static bool is_left_out(const char *list, const char *name) {
   const char *rest = list;
   while (*rest) {
@@ -262,6 +254,7 @@ enum { MOST_ROWS = 4096 };
 
 static const double MOST_BYTES = 1e15, MOST_S = 1e6;
 
+/* Raises an error that names the line, the column and its value, and what is accepted. */
 _Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_results *results,
                                   uint32_t row, uint32_t column, const char *accepted) {
   pz_raise(call, PZ_BAD_INPUT, "%s:%u: %s is '%.60s'; accepted: %s", results->name,
@@ -269,6 +262,7 @@ _Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_r
            pz_csv_cell(results->csv, row, column), accepted);
 }
 
+/* Returns the whole number from 0 to `most` in a cell. */
 static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results *results,
                             uint32_t row, uint32_t column, int64_t most) {
   double value = pz_csv_real(call, results->name, results->csv, row, column, (double)most);
@@ -358,31 +352,8 @@ static void note_rank(struct pz_call *call, struct rehearsal_results *results,
                        device_bytes / 1e9, chip->name, hbm_bytes / 1e9));
 }
 
-/* Adds a rank as a measured step of the plan as it ran on the machine. */
-static void add_measured_step(struct pz_call *call, struct rehearsal_results *results, uint32_t row,
-                              const struct pz_rehearsed_rank *rank,
-                              const struct pz_plan *plan_as_run) {
-  static const double MOST_FACTOR = 10; /* largest factor of a correction in a chip file */
-  double measured_s = rank->measured[PZ_REHEARSAL_COMPUTE];
-  double predicted_s = rank->predicted[PZ_REHEARSAL_COMPUTE];
-  double ratio = measured_s / predicted_s;
-  if (!(ratio >= 1 / MOST_FACTOR && ratio <= MOST_FACTOR))
-    pz_raise(call, PZ_BAD_INPUT,
-             "%s:%u: step_s is %.4g where %.4g s are predicted; accepted: seconds of a step within "
-             "a factor of %g",
-             results->name, results->csv->lines[row], measured_s, predicted_s, MOST_FACTOR);
-  struct pz_measured_step step = {.id = pz_format(call, "rank %" PRId64, rank->rank),
-                                  .job = &results->plan->job,
-                                  .plan = pz_copy(call, plan_as_run, 1, sizeof *plan_as_run),
-                                  .measured_s = measured_s,
-                                  .microbatches = rank->microbatches,
-                                  .stage = rank->stage};
-  pz_append(call, &results->steps, &step);
-}
-
-/* Reads a row and predicts the rank as it ran, without the features that the machine lacked.
- * The memory that the plan itself needs is estimated under the assumption that omissions change
- * measured and predicted bytes by the same ratio. */
+/* Reads a row and predicts the rank as it ran, without the features that the machine lacked.  The
+ * memory that the plan itself needs is scaled by the ratio of measured to predicted bytes. */
 static void read_rank(struct pz_call *call, struct rehearsal_results *results, uint32_t row) {
   struct pz_rehearsed_rank *rank = &results->out->ranks[row];
   const struct pz_training_run *predicted = &results->plan->predicted;
@@ -413,32 +384,25 @@ static void read_rank(struct pz_call *call, struct rehearsal_results *results, u
     rank->needed_bytes = rank->measured[PZ_REHEARSAL_RESERVED] *
                          predicted->reserved_bytes[rank->stage] / alone.reserved_bytes;
   note_rank(call, results, rank, alone.microbatches, device_bytes);
-  if (measured) add_measured_step(call, results, row, rank, &plan_as_run);
+  if (!measured) return;
+  /* Adds the rank as a measured step of the plan as it ran. */
+  static const double MOST_FACTOR = 10; /* largest factor of a correction in a chip file */
+  double measured_s = rank->measured[PZ_REHEARSAL_COMPUTE], ratio = measured_s / alone.compute_s;
+  if (!(ratio >= 1 / MOST_FACTOR && ratio <= MOST_FACTOR))
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%u: step_s is %.4g where %.4g s are predicted; accepted: seconds of a step within "
+             "a factor of %g",
+             results->name, results->csv->lines[row], measured_s, alone.compute_s, MOST_FACTOR);
+  struct pz_measured_step step = {.id = pz_format(call, "rank %" PRId64, rank->rank),
+                                  .job = job,
+                                  .plan = pz_copy(call, &plan_as_run, 1, sizeof plan_as_run),
+                                  .measured_s = measured_s,
+                                  .microbatches = rank->microbatches,
+                                  .stage = rank->stage};
+  pz_append(call, &results->steps, &step);
 }
 
 /* ---- results: all ranks --------------------------------------------------------------------- */
-
-static const struct pz_csv *read_results_table(struct pz_call *call, const char *name,
-                                               const char *text, size_t bytes) {
-  static const char head[] = PZ_REHEARSAL_COLUMNS;
-  const size_t n = sizeof head - 1;
-  if (bytes > PZ_REHEARSAL_MOST_BYTES)
-    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-             PZ_REHEARSAL_MOST_BYTES);
-  if (bytes <= n || memcmp(text, head, n) != 0 || (text[n] != '\n' && text[n] != '\r'))
-    pz_raise(call, PZ_BAD_INPUT,
-             "%s:1: no results of a rehearsal; accepted: what the script of 'phaze rehearse' "
-             "printed, which begins with " PZ_REHEARSAL_COLUMNS,
-             name);
-  if (text[bytes - 1] != '\n')
-    pz_raise(call, PZ_BAD_INPUT,
-             "%s: the last line is not complete; accepted: all that the rehearsal printed", name);
-  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
-  if (!csv->rows) pz_raise(call, PZ_BAD_INPUT, "%s: no rank; accepted: a row for each", name);
-  if (csv->rows > MOST_ROWS)
-    pz_raise(call, PZ_LIMIT, "%s: %u rows; accepted: at most %d", name, csv->rows, MOST_ROWS);
-  return csv;
-}
 
 /* Stores which versions ran on which device, and notes the critical stages without a rank. */
 static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *results) {
@@ -540,19 +504,39 @@ struct read_args {
   struct pz_rehearsal **out;
 };
 
+/* Reads the table that a rehearsal printed, judges the memory, and corrects the chip. */
 static void read_results(struct pz_call *call, void *ctx) {
   const struct read_args *args = ctx;
   pz_require(call, args->side, "side");
   pz_require(call, args->name, "name");
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
+  static const char head[] = PZ_REHEARSAL_COLUMNS;
+  const size_t n = sizeof head - 1, bytes = args->bytes;
+  const char *name = args->name, *text = args->text;
   struct pz_call object_call;
   struct pz_rehearsal *out = pz_object_new(call, sizeof *out, &object_call);
-  struct rehearsal_results results = {.name = args->name, .out = out};
+  struct rehearsal_results results = {.name = name, .out = out};
   pz_vec_init(&results.steps, object_call.arena, sizeof(struct pz_measured_step));
   pz_vec_init(&results.notes, object_call.arena, sizeof(const char *));
   results.plan = predict_rehearsed_plan(&object_call, args->side);
-  results.csv = read_results_table(&object_call, args->name, args->text, args->bytes);
+  if (bytes > PZ_REHEARSAL_MOST_BYTES)
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_REHEARSAL_MOST_BYTES);
+  if (bytes <= n || memcmp(text, head, n) != 0 || (text[n] != '\n' && text[n] != '\r'))
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:1: no results of a rehearsal; accepted: what the script of 'phaze rehearse' "
+             "printed, which begins with " PZ_REHEARSAL_COLUMNS,
+             name);
+  if (text[bytes - 1] != '\n')
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: the last line is not complete; accepted: all that the rehearsal printed", name);
+  results.csv = pz_csv_read(&object_call, name, text, bytes);
+  if (!results.csv->rows)
+    pz_raise(call, PZ_BAD_INPUT, "%s: no rank; accepted: a row for each", name);
+  if (results.csv->rows > MOST_ROWS)
+    pz_raise(call, PZ_LIMIT, "%s: %u rows; accepted: at most %d", name, results.csv->rows,
+             MOST_ROWS);
   out->n_ranks = results.csv->rows;
   out->ranks = pz_alloc(&object_call, results.csv->rows, sizeof *out->ranks);
   for (uint32_t row = 0; row < results.csv->rows; row++) read_rank(&object_call, &results, row);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/text.h"
 #include "study/study.h"
 
@@ -15,6 +14,7 @@ void pz_result_init(struct pz_result *result, struct pz_arena *arena) {
   *result = (struct pz_result){.arena = arena};
 }
 
+/* Returns the chip with this id in the space, or NULL if the result does not list it. */
 const struct pz_result_chip *pz_result_chip(const struct pz_result *result, uint64_t id) {
   uint32_t low = 0, high = result->n_chips; /* chips are sorted by id */
   while (low < high) {
@@ -34,12 +34,14 @@ struct ratio {
   uint32_t model;
 };
 
+/* Compares ratios by value, then by the index of their model, for qsort. */
 static int compare_ratios(const void *a, const void *b) {
   const struct ratio *first = a, *second = b;
   if (first->value != second->value) return first->value < second->value ? -1 : 1;
   return (first->model > second->model) - (first->model < second->model);
 }
 
+/* Returns the mean, median and range of the ratios above 0; if fewer than 2, only their number. */
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n_models) {
   struct ratio list[PZ_SEARCH_MOST_MODELS];
   uint32_t n = 0;
@@ -72,6 +74,7 @@ static const char *plain_text(struct pz_call *call, const json_t *object, const 
   return pz_text_plain(pz_copy_text(call, text ? text : ""));
 }
 
+/* Reads the options with what reports show beside them: names, and the area of the base chip. */
 void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const char *json) {
   struct pz_call result_call = pz_call_in(call, result->arena);
   struct pz_result_inputs *inputs = &result->inputs;

@@ -5,8 +5,6 @@
  * the result. */
 #include "study/result_json.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -20,8 +18,19 @@
   static const struct pz_field name##_fields[] = {__VA_ARGS__};                                    \
   static const struct pz_record name##_record = PZ_RECORD(name##_fields, type)
 
+/* Fields of struct pz_OWNER whose type is PZ_FIELD_TYPE: under the name of the member, under
+ * another key, as a record of their own, and as a list of records with its length in n_MEMBER. */
+#define FIELD(owner, member, type) PZ_FIELD(struct pz_##owner, member, PZ_FIELD_##type)
+#define FIELD_AS(owner, member, type, key)                                                         \
+  PZ_FIELD_AS(struct pz_##owner, member, PZ_FIELD_##type, key)
+#define FIELD_IN(owner, member, type, key, record)                                                 \
+  PZ_FIELD_IN(struct pz_##owner, member, PZ_FIELD_##type, key, record)
+#define FIELD_MANY(owner, member, type, key, record)                                               \
+  PZ_FIELD_MANY(struct pz_##owner, member, PZ_FIELD_##type, key, record)
+
 /* ---- chips and ratios ----------------------------------------------------------------------- */
 
+/* Codec of a chip: the member is a pointer, and a parsed chip is allocated in the call. */
 static json_t *write_chip(const void *value) {
   return pz_chip_json(*(const struct pz_chip *const *)value);
 }
@@ -34,19 +43,18 @@ static void read_chip(struct pz_call *call, const json_t *json, void *value) {
 
 static const struct pz_field_codec chip_codec = {.write = write_chip, .read = read_chip};
 
-RECORD(least, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, least_model, PZ_FIELD_TEXT, "model"),
-       PZ_FIELD_AS(struct pz_ratios, least, PZ_FIELD_REAL, "ratio"));
+RECORD(least, struct pz_ratios, FIELD_AS(ratios, least_model, TEXT, "model"),
+       FIELD_AS(ratios, least, REAL, "ratio"));
 
-RECORD(most, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, most_model, PZ_FIELD_TEXT, "model"),
-       PZ_FIELD_AS(struct pz_ratios, most, PZ_FIELD_REAL, "ratio"));
+RECORD(most, struct pz_ratios, FIELD_AS(ratios, most_model, TEXT, "model"),
+       FIELD_AS(ratios, most, REAL, "ratio"));
 
-RECORD(ratios, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, n_models, PZ_FIELD_COUNT, "models"),
-       PZ_FIELD(struct pz_ratios, geometric_mean, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_ratios, median, PZ_FIELD_REAL),
+RECORD(ratios, struct pz_ratios, FIELD_AS(ratios, n_models, COUNT, "models"),
+       FIELD(ratios, geometric_mean, REAL), FIELD(ratios, median, REAL),
        {.key = "least", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &least_record},
        {.key = "most", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &most_record});
 
-/* Ratios are summarised for two or more models; otherwise they are null. */
+/* Codec of ratios, which are a summary of two or more models and null for a single one. */
 static json_t *write_ratios(const void *value) {
   const struct pz_ratios *ratios = value;
   return ratios->n_models < 2 ? json_null() : pz_record_json(&ratios_record, ratios);
@@ -63,6 +71,7 @@ static const struct pz_field_codec ratios_codec = {.write = write_ratios, .read 
 
 static json_t *write_plan(const void *value) { return pz_plan_json(value); }
 
+/* Sets the plan to its defaults and then to the fields that the JSON object has. */
 static void read_plan(struct pz_call *call, const json_t *json, void *value) {
   struct pz_plan *plan = value;
   *plan = pz_plan_default();
@@ -74,55 +83,40 @@ static void read_plan(struct pz_call *call, const json_t *json, void *value) {
 
 static const struct pz_field_codec plan_codec = {.write = write_plan, .read = read_plan};
 
-RECORD(parts, struct pz_training_parts,
-       PZ_FIELD(struct pz_training_parts, products_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, attention_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, elementwise_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, launch_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, tensor_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, expert_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, transfer_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, bubble_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, gradient_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, waiting_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_parts, optimizer_s, PZ_FIELD_REAL));
+RECORD(parts, struct pz_training_parts, FIELD(training_parts, products_s, REAL),
+       FIELD(training_parts, attention_s, REAL), FIELD(training_parts, elementwise_s, REAL),
+       FIELD(training_parts, launch_s, REAL), FIELD(training_parts, tensor_s, REAL),
+       FIELD(training_parts, expert_s, REAL), FIELD(training_parts, transfer_s, REAL),
+       FIELD(training_parts, bubble_s, REAL), FIELD(training_parts, gradient_s, REAL),
+       FIELD(training_parts, waiting_s, REAL), FIELD(training_parts, optimizer_s, REAL));
 
 RECORD(training, struct pz_training_answer,
        PZ_FIELD_BY(struct pz_training_answer, plan, "plan", &plan_codec),
-       PZ_FIELD(struct pz_training_answer, step_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_answer, mfu, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_answer, mfu_conventional, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_answer, joules, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_answer, peak_bytes, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
-       PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-       PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL_KNOWN),
-       PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL));
+       FIELD(training_answer, step_s, REAL), FIELD(training_answer, mfu, REAL),
+       FIELD(training_answer, mfu_conventional, REAL), FIELD(training_answer, joules, REAL),
+       FIELD(training_answer, peak_bytes, REAL), FIELD(training_answer, usable_bytes, REAL),
+       FIELD_IN(training_answer, parts, STRUCT, "parts", &parts_record),
+       FIELD(training_answer, full_watts, REAL_KNOWN), FIELD(training_answer, limit_watts, REAL));
 
-RECORD(answer_model, struct pz_answer_model, PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
-       PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
-       PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-       PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record),
-       PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training",
-                   &training_record));
+RECORD(answer_model, struct pz_answer_model, FIELD(answer_model, model, TEXT),
+       FIELD_AS(answer_model, samples_per_s, REAL, "throughput_samples_s"),
+       FIELD_AS(answer_model, ratio, REAL_OR_NULL, "ratio_to_reference"),
+       FIELD_IN(answer_model, plan, OPTIONAL, "plan", &pz_partition_record),
+       FIELD_IN(answer_model, training, OPTIONAL, "training", &training_record));
 
-RECORD(certificate, struct pz_certificate,
-       PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_INT, "chips"),
-       PZ_FIELD_AS(struct pz_certificate, n_infeasible, PZ_FIELD_INT, "infeasible"),
-       PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_INT, "excluded"),
-       PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_INT,
-                   "excluded_by_schedules"),
-       PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_INT, "evaluated"),
-       PZ_FIELD_AS(struct pz_certificate, n_boxes, PZ_FIELD_INT, "boxes"),
-       PZ_FIELD_AS(struct pz_certificate, n_rounds, PZ_FIELD_INT, "rounds"),
-       PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_INT, "open_schedules"),
-       PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_certificate, finished, PZ_FIELD_BOOL));
+RECORD(certificate, struct pz_certificate, FIELD_AS(certificate, n_chips, INT, "chips"),
+       FIELD_AS(certificate, n_infeasible, INT, "infeasible"),
+       FIELD_AS(certificate, n_excluded, INT, "excluded"),
+       FIELD_AS(certificate, n_excluded_by_schedules, INT, "excluded_by_schedules"),
+       FIELD_AS(certificate, n_evaluated, INT, "evaluated"),
+       FIELD_AS(certificate, n_boxes, INT, "boxes"), FIELD_AS(certificate, n_rounds, INT, "rounds"),
+       FIELD_AS(certificate, n_open, INT, "open_schedules"), FIELD(certificate, gap, REAL),
+       FIELD(certificate, finished, BOOL));
 
-RECORD(uncertainty, struct pz_uncertainty, PZ_FIELD(struct pz_uncertainty, spread, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_uncertainty, low, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_uncertainty, high, PZ_FIELD_REAL));
+RECORD(uncertainty, struct pz_uncertainty, FIELD(uncertainty, spread, REAL),
+       FIELD(uncertainty, low, REAL), FIELD(uncertainty, high, REAL));
 
+/* Codec of an uncertainty, which is null if its spread is 0 because the chips were measured. */
 static json_t *write_uncertainty(const void *value) {
   const struct pz_uncertainty *uncertainty = value;
   return uncertainty->spread > 0 ? pz_record_json(&uncertainty_record, uncertainty) : json_null();
@@ -137,131 +131,96 @@ static const struct pz_field_codec uncertainty_codec = {.write = write_uncertain
                                                         .read = read_uncertainty};
 
 #define ANSWER_FIELDS                                                                              \
-  PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
-      PZ_FIELD(struct pz_answer, chip_id, PZ_FIELD_INT),                                           \
-      PZ_FIELD(struct pz_answer, hbm_gib, PZ_FIELD_REAL),                                          \
-      PZ_FIELD(struct pz_answer, area_mm2, PZ_FIELD_REAL),                                         \
-      PZ_FIELD(struct pz_answer, area_part, PZ_FIELD_REAL),                                        \
-      PZ_FIELD(struct pz_answer, peak_watts, PZ_FIELD_REAL),                                       \
-      PZ_FIELD(struct pz_answer, dollars, PZ_FIELD_REAL_KNOWN),                                    \
-      PZ_FIELD(struct pz_answer, owner_dollars, PZ_FIELD_REAL_KNOWN),                              \
-      PZ_FIELD(struct pz_answer, edge_mm, PZ_FIELD_REAL_KNOWN),                                    \
-      PZ_FIELD(struct pz_answer, edge_room_mm, PZ_FIELD_REAL_KNOWN),                               \
-      PZ_FIELD(struct pz_answer, objective, PZ_FIELD_REAL),                                        \
+  PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec), FIELD(answer, chip_id, INT),           \
+      FIELD(answer, hbm_gib, REAL), FIELD(answer, area_mm2, REAL), FIELD(answer, area_part, REAL), \
+      FIELD(answer, peak_watts, REAL), FIELD(answer, dollars, REAL_KNOWN),                         \
+      FIELD(answer, owner_dollars, REAL_KNOWN), FIELD(answer, edge_mm, REAL_KNOWN),                \
+      FIELD(answer, edge_room_mm, REAL_KNOWN), FIELD(answer, objective, REAL),                     \
       PZ_FIELD_BY(struct pz_answer, uncertainty, "uncertainty", &uncertainty_codec),               \
-      PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
+      FIELD_MANY(answer, models, LIST, "models", &answer_model_record),                            \
       PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
 
 /* The best chip of all models.  Its certificate is a member of the result. */
 RECORD(best, struct pz_answer, ANSWER_FIELDS);
 
 /* The best chip of one model alone. */
-RECORD(alone, struct pz_answer, PZ_FIELD_AS(struct pz_answer, name, PZ_FIELD_TEXT, "model"),
-       ANSWER_FIELDS,
-       PZ_FIELD_IN(struct pz_answer, certificate, PZ_FIELD_STRUCT, "certificate",
-                   &certificate_record));
+RECORD(alone, struct pz_answer, FIELD_AS(answer, name, TEXT, "model"), ANSWER_FIELDS,
+       FIELD_IN(answer, certificate, STRUCT, "certificate", &certificate_record));
 
 /* ---- references, steps, front --------------------------------------------------------------- */
 
-RECORD(expert, struct pz_reference_plan,
-       PZ_FIELD_AS(struct pz_reference_plan, pp, PZ_FIELD_INT, "n_stages"),
-       PZ_FIELD_AS(struct pz_reference_plan, dp, PZ_FIELD_INT, "data_parallel"),
-       PZ_FIELD_AS(struct pz_reference_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
-       PZ_FIELD_AS(struct pz_reference_plan, mbs, PZ_FIELD_INT, "microbatch"),
-       PZ_FIELD(struct pz_reference_plan, recompute, PZ_FIELD_BOOL));
+RECORD(expert, struct pz_reference_plan, FIELD_AS(reference_plan, pp, INT, "n_stages"),
+       FIELD_AS(reference_plan, dp, INT, "data_parallel"),
+       FIELD_AS(reference_plan, tp, INT, "tensor_parallel"),
+       FIELD_AS(reference_plan, mbs, INT, "microbatch"), FIELD(reference_plan, recompute, BOOL));
 
-RECORD(reference, struct pz_result_reference,
-       PZ_FIELD(struct pz_result_reference, model, PZ_FIELD_TEXT),
-       PZ_FIELD_AS(struct pz_result_reference, samples_per_s, PZ_FIELD_REAL,
-                   "throughput_samples_s"),
-       PZ_FIELD(struct pz_result_reference, hbm_gib, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_reference, expert, PZ_FIELD_BOOL),
-       PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record),
-       PZ_FIELD_IN(struct pz_result_reference, training, PZ_FIELD_OPTIONAL, "training",
-                   &training_record));
+RECORD(reference, struct pz_result_reference, FIELD(result_reference, model, TEXT),
+       FIELD_AS(result_reference, samples_per_s, REAL, "throughput_samples_s"),
+       FIELD(result_reference, hbm_gib, REAL), FIELD(result_reference, expert, BOOL),
+       FIELD_IN(result_reference, plan, OPTIONAL, "plan", &expert_record),
+       FIELD_IN(result_reference, training, OPTIONAL, "training", &training_record));
 
-RECORD(summary, struct pz_result_chip_summary,
-       PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL_KNOWN),
-       PZ_FIELD(struct pz_result_chip_summary, clock_hz, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL_KNOWN),
-       PZ_FIELD(struct pz_result_chip_summary, breaks, PZ_FIELD_TEXT_OR_NULL));
+RECORD(summary, struct pz_result_chip_summary, FIELD(result_chip_summary, name, TEXT),
+       FIELD(result_chip_summary, area_mm2, REAL), FIELD(result_chip_summary, peak_watts, REAL),
+       FIELD(result_chip_summary, dollars, REAL_KNOWN), FIELD(result_chip_summary, clock_hz, REAL),
+       FIELD(result_chip_summary, tdp_watts, REAL_KNOWN),
+       FIELD(result_chip_summary, breaks, TEXT_OR_NULL));
 
-RECORD(step_answer, struct pz_step_answer, PZ_FIELD(struct pz_step_answer, model, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_step_answer, step_s, PZ_FIELD_REAL),
-       PZ_FIELD_IN(struct pz_step_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-       PZ_FIELD(struct pz_step_answer, plan, PZ_FIELD_TEXT));
+RECORD(step_answer, struct pz_step_answer, FIELD(step_answer, model, TEXT),
+       FIELD(step_answer, step_s, REAL),
+       FIELD_IN(step_answer, parts, STRUCT, "parts", &parts_record),
+       FIELD(step_answer, plan, TEXT));
 
-RECORD(step, struct pz_result_step, PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_result_step, from, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_result_step, to, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_result_step, objective, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_step, change, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL_KNOWN),
-       PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL),
-       PZ_FIELD(struct pz_result_step, where, PZ_FIELD_TEXT_OR_NULL),
-       PZ_FIELD(struct pz_result_step, where_change, PZ_FIELD_REAL),
-       PZ_FIELD_MANY(struct pz_result_step, models, PZ_FIELD_LIST, "models", &step_answer_record));
+RECORD(step, struct pz_result_step, FIELD(result_step, parameter, TEXT),
+       FIELD(result_step, from, TEXT), FIELD(result_step, to, TEXT),
+       FIELD(result_step, objective, REAL), FIELD(result_step, change, REAL),
+       FIELD(result_step, change_at_most, REAL), FIELD(result_step, area_mm2, REAL),
+       FIELD(result_step, peak_watts, REAL), FIELD(result_step, dollars, REAL_KNOWN),
+       FIELD(result_step, breaks, TEXT_OR_NULL), FIELD(result_step, where, TEXT_OR_NULL),
+       FIELD(result_step, where_change, REAL),
+       FIELD_MANY(result_step, models, LIST, "models", &step_answer_record));
 
-RECORD(moved, struct pz_moved_constant, PZ_FIELD(struct pz_moved_constant, constant, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_moved_constant, value, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_moved_constant, objective, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_moved_constant, change, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_moved_constant, better, PZ_FIELD_TEXT_OR_NULL),
-       PZ_FIELD(struct pz_moved_constant, better_by, PZ_FIELD_REAL));
+RECORD(moved, struct pz_moved_constant, FIELD(moved_constant, constant, TEXT),
+       FIELD(moved_constant, value, REAL), FIELD(moved_constant, objective, REAL),
+       FIELD(moved_constant, change, REAL), FIELD(moved_constant, better, TEXT_OR_NULL),
+       FIELD(moved_constant, better_by, REAL));
 
 RECORD(robustness, struct pz_robustness,
-       PZ_FIELD_MANY(struct pz_robustness, moves, PZ_FIELD_LIST, "constants", &moved_record),
-       PZ_FIELD_AS(struct pz_robustness, n_candidates, PZ_FIELD_COUNT, "candidates"),
-       PZ_FIELD(struct pz_robustness, tolerance, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_robustness, robust, PZ_FIELD_BOOL));
+       FIELD_MANY(robustness, moves, LIST, "constants", &moved_record),
+       FIELD_AS(robustness, n_candidates, COUNT, "candidates"), FIELD(robustness, tolerance, REAL),
+       FIELD(robustness, robust, BOOL));
 
-RECORD(executions, struct pz_executions, PZ_FIELD(struct pz_executions, serial, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_executions, whole, PZ_FIELD_REAL));
+RECORD(executions, struct pz_executions, FIELD(executions, serial, REAL),
+       FIELD(executions, whole, REAL));
 
-RECORD(front_chip, struct pz_result_front_chip,
-       PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_front_chip, area_mm2, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_front_chip, peak_watts, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_result_front_chip, knee, PZ_FIELD_BOOL));
+RECORD(front_chip, struct pz_result_front_chip, FIELD(result_front_chip, chip, TEXT),
+       FIELD(result_front_chip, objective, REAL), FIELD(result_front_chip, area_mm2, REAL),
+       FIELD(result_front_chip, peak_watts, REAL), FIELD(result_front_chip, knee, BOOL));
 
 RECORD(front, struct pz_result_front,
-       PZ_FIELD_MANY(struct pz_result_front, points, PZ_FIELD_LIST, "points", &front_chip_record),
-       PZ_FIELD(struct pz_result_front, tolerance, PZ_FIELD_REAL),
-       PZ_FIELD_AS(struct pz_result_front, n_front_chips, PZ_FIELD_COUNT, "front_chips"),
-       PZ_FIELD_AS(struct pz_result_front, n_evaluated, PZ_FIELD_COUNT, "evaluated"));
+       FIELD_MANY(result_front, points, LIST, "points", &front_chip_record),
+       FIELD(result_front, tolerance, REAL),
+       FIELD_AS(result_front, n_front_chips, COUNT, "front_chips"),
+       FIELD_AS(result_front, n_evaluated, COUNT, "evaluated"));
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* The members of the result except its answers. */
-RECORD(rest, struct pz_result,
-       PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
-       PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
-                   &summary_record),
-       PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
-       PZ_FIELD_IN(struct pz_result, robustness, PZ_FIELD_OPTIONAL, "robustness",
-                   &robustness_record),
-       PZ_FIELD_IN(struct pz_result, executions, PZ_FIELD_OPTIONAL, "executions",
-                   &executions_record),
-       PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record));
+/* The members of the result except its answers, its inputs, and the parts made on demand. */
+RECORD(rest, struct pz_result, FIELD_MANY(result, references, LIST, "reference", &reference_record),
+       FIELD_IN(result, reference_chip, STRUCT, "reference_chip", &summary_record),
+       FIELD_MANY(result, sensitivity, LIST, "sensitivity", &step_record),
+       FIELD_IN(result, robustness, OPTIONAL, "robustness", &robustness_record),
+       FIELD_IN(result, executions, OPTIONAL, "executions", &executions_record),
+       FIELD_IN(result, front, OPTIONAL, "pareto", &front_record));
 
-json_t *pz_result_inputs_json(const struct pz_result *result) {
-  return pz_json_parse_again(result->inputs.json);
-}
-
-/* Returns the number of answers for one model alone.  If there is a single model, its answer is
- * listed both as the common one and as its own. */
+/* Returns the length of the list "per_model": the answers for one model alone.  The answer of a
+ * single model is listed both as the common one and as its own. */
 static uint32_t count_alone(const struct pz_result *result) {
   uint32_t n_models = result->inputs.options.n_models;
   return result->n_answers > 1 || n_models == 1 ? n_models : 0;
 }
 
+/* Returns a result as JSON: answers, the certificate of the best chip, and all other members. */
 json_t *pz_result_json(const struct pz_result *result) {
   const struct pz_answer *best = pz_result_best(result);
   const struct pz_study_options *options = &result->inputs.options;
@@ -279,14 +238,15 @@ json_t *pz_result_json(const struct pz_result *result) {
                                 pz_evaluator_names[options->evaluator]);
   complete = root && complete && json_object_update(root, rest) == 0;
   if (json_object_set_new(root, "objective", objective) != 0) complete = false;
-  if (json_object_set_new(root, "inputs", pz_result_inputs_json(result)) != 0) complete = false;
+  if (json_object_set_new(root, "inputs", pz_json_parse_again(result->inputs.json)) != 0)
+    complete = false;
   json_decref(rest);
   if (complete) return root;
   json_decref(root);
   return NULL;
 }
 
-/* Adds the power of one device during a step, and the energy of all devices over the step. */
+/* Returns a result as JSON with the watts of one device and the joules of all during each step. */
 json_t *pz_result_display_json(const struct pz_result *result) {
   const struct pz_answer *best = pz_result_best(result);
   json_t *root = pz_result_json(result), *shown = json_object_get(root, "best");
@@ -306,6 +266,7 @@ json_t *pz_result_display_json(const struct pz_result *result) {
   return root;
 }
 
+/* Parses a result: the inputs first, which say how many answers and references it must have. */
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);
   const json_t *inputs = json_object_get(json, "inputs");
@@ -362,152 +323,119 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
 
 /* ---- the comparison ------------------------------------------------------------------------- */
 
-RECORD(method_model, struct pz_method_model, PZ_FIELD(struct pz_method_model, model, PZ_FIELD_TEXT),
-       PZ_FIELD_AS(struct pz_method_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
-       PZ_FIELD_AS(struct pz_method_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-       PZ_FIELD(struct pz_method_model, expert_plan, PZ_FIELD_BOOL));
+RECORD(method_model, struct pz_method_model, FIELD(method_model, model, TEXT),
+       FIELD_AS(method_model, samples_per_s, REAL, "throughput_samples_s"),
+       FIELD_AS(method_model, ratio, REAL_OR_NULL, "ratio_to_reference"),
+       FIELD(method_model, expert_plan, BOOL));
 
-RECORD(method, struct pz_method_result, PZ_FIELD(struct pz_method_result, name, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_method_result, about, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_method_result, chip, PZ_FIELD_TEXT_OR_NULL),
-       PZ_FIELD(struct pz_method_result, tensor_cores, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, rows, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, cols, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, vector_cores, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, lanes, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, glb_bytes, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_method_result, hbm_gib, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_method_result, area_mm2, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_method_result, area_part, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_method_result, objective, PZ_FIELD_REAL),
+RECORD(method, struct pz_method_result, FIELD(method_result, name, TEXT),
+       FIELD(method_result, about, TEXT), FIELD(method_result, chip, TEXT_OR_NULL),
+       FIELD(method_result, tensor_cores, INT), FIELD(method_result, rows, INT),
+       FIELD(method_result, cols, INT), FIELD(method_result, vector_cores, INT),
+       FIELD(method_result, lanes, INT), FIELD(method_result, glb_bytes, INT),
+       FIELD(method_result, hbm_gib, REAL), FIELD(method_result, area_mm2, REAL),
+       FIELD(method_result, area_part, REAL), FIELD(method_result, objective, REAL),
        PZ_FIELD_BY(struct pz_method_result, ratios, "ratios", &ratios_codec),
-       PZ_FIELD_MANY(struct pz_method_result, models, PZ_FIELD_LIST, "models",
-                     &method_model_record),
-       PZ_FIELD_AS(struct pz_method_result, n_evaluated, PZ_FIELD_COUNT, "evaluated"));
+       FIELD_MANY(method_result, models, LIST, "models", &method_model_record),
+       FIELD_AS(method_result, n_evaluated, COUNT, "evaluated"));
 
-RECORD(comparison_run, struct pz_comparison_run,
-       PZ_FIELD(struct pz_comparison_run, name, PZ_FIELD_TEXT),
-       PZ_FIELD_MANY(struct pz_comparison_run, methods, PZ_FIELD_LIST, "methods", &method_record));
+RECORD(comparison_run, struct pz_comparison_run, FIELD(comparison_run, name, TEXT),
+       FIELD_MANY(comparison_run, methods, LIST, "methods", &method_record));
 
-RECORD(comparison, struct pz_comparison, PZ_FIELD(struct pz_comparison, seed, PZ_FIELD_INT),
-       PZ_FIELD_MANY(struct pz_comparison, runs, PZ_FIELD_LIST, "objective_runs",
-                     &comparison_run_record));
+RECORD(comparison, struct pz_comparison, FIELD(comparison, seed, INT),
+       FIELD_MANY(comparison, runs, LIST, "objective_runs", &comparison_run_record));
 
 json_t *pz_comparison_json(const struct pz_result *result) {
   return pz_record_json(&comparison_record, result->comparison);
 }
 
-/* Returns whether every answer has all methods in the comparison, the search as the last. */
-static bool comparison_fits(const struct pz_result *result,
-                            const struct pz_comparison *comparison) {
-  if (comparison->n_runs != result->n_answers) return false;
-  for (uint32_t i = 0; i < comparison->n_runs; i++) {
-    const struct pz_comparison_run *run = &comparison->runs[i];
-    if (!run->name || strcmp(run->name, result->answers[i].name) != 0) return false;
-    if (run->n_methods != comparison->runs[0].n_methods || run->n_methods == 0) return false;
-    for (uint32_t k = 0; k < run->n_methods; k++) {
-      const struct pz_method_result *method = &run->methods[k];
-      if (!method->name || !method->about || method->n_models != result->answers[i].n_models)
-        return false;
-    }
-    if (strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) != 0) return false;
-  }
-  return true;
-}
-
+/* Parses a comparison with baselines, which must belong to the answers of the result. */
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);
   struct pz_comparison *comparison = pz_alloc(&result_call, 1, sizeof *comparison);
   pz_record_parse(&result_call, &comparison_record, json, "the comparison", comparison);
-  if (!comparison_fits(result, comparison))
-    pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
+  /* Every answer must have all methods in the comparison, with the search as the last one. */
+  bool fits = comparison->n_runs == result->n_answers;
+  for (uint32_t i = 0; i < comparison->n_runs && fits; i++) {
+    const struct pz_comparison_run *run = &comparison->runs[i];
+    const struct pz_answer *answer = &result->answers[i];
+    fits = run->name && strcmp(run->name, answer->name) == 0 && run->n_methods > 0 &&
+           run->n_methods == comparison->runs[0].n_methods;
+    for (uint32_t k = 0; k < run->n_methods && fits; k++) {
+      const struct pz_method_result *method = &run->methods[k];
+      bool is_search = k == run->n_methods - 1;
+      fits = method->name && method->about && method->n_models == answer->n_models &&
+             (!is_search || strcmp(method->name, PZ_METHOD_SEARCH) == 0);
+    }
+  }
+  if (!fits) pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
   result->comparison = comparison;
 }
 
 /* ---- the detail ----------------------------------------------------------------------------- */
 
 #define USE_FIELDS(s)                                                                              \
-  PZ_FIELD_AS(s, use[PZ_TENSOR_CORES], PZ_FIELD_REAL, "tensor_use"),                               \
-      PZ_FIELD_AS(s, use[PZ_VECTOR_CORES], PZ_FIELD_REAL, "vector_use"),                           \
-      PZ_FIELD_AS(s, use[PZ_LINK], PZ_FIELD_REAL, "link_use"),                                     \
-      PZ_FIELD_AS(s, use[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm_use"),                                  \
-      PZ_FIELD_AS(s, use[PZ_GLB_RATE], PZ_FIELD_REAL, "glb_use")
+  FIELD_AS(s, use[PZ_TENSOR_CORES], REAL, "tensor_use"),                                           \
+      FIELD_AS(s, use[PZ_VECTOR_CORES], REAL, "vector_use"),                                       \
+      FIELD_AS(s, use[PZ_LINK], REAL, "link_use"), FIELD_AS(s, use[PZ_HBM_RATE], REAL, "hbm_use"), \
+      FIELD_AS(s, use[PZ_GLB_RATE], REAL, "glb_use")
 
-RECORD(chip_plan, struct pz_chip_plan, PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
-       PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
-       PZ_FIELD_AS(struct pz_chip_plan, pp, PZ_FIELD_INT, "n_stages"),
-       PZ_FIELD_AS(struct pz_chip_plan, dp, PZ_FIELD_INT, "data_parallel"),
-       PZ_FIELD_AS(struct pz_chip_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
-       PZ_FIELD_AS(struct pz_chip_plan, mbs, PZ_FIELD_INT, "microbatch"),
-       PZ_FIELD(struct pz_chip_plan, recompute, PZ_FIELD_BOOL),
-       PZ_FIELD_AS(struct pz_chip_plan, parts.compute_s, PZ_FIELD_REAL, "compute_s"),
-       PZ_FIELD_AS(struct pz_chip_plan, parts.collectives_s, PZ_FIELD_REAL, "collectives_s"),
-       PZ_FIELD_AS(struct pz_chip_plan, parts.transfers_s, PZ_FIELD_REAL, "transfers_s"),
-       PZ_FIELD_AS(struct pz_chip_plan, parts.bubble_s, PZ_FIELD_REAL, "bubble_s"),
-       PZ_FIELD_AS(struct pz_chip_plan, parts.exchange_s, PZ_FIELD_REAL, "exchange_s"),
-       USE_FIELDS(struct pz_chip_plan));
+RECORD(chip_plan, struct pz_chip_plan, FIELD(chip_plan, chip_id, INT),
+       FIELD(chip_plan, model, COUNT), FIELD(chip_plan, samples_per_s, REAL),
+       FIELD_AS(chip_plan, pp, INT, "n_stages"), FIELD_AS(chip_plan, dp, INT, "data_parallel"),
+       FIELD_AS(chip_plan, tp, INT, "tensor_parallel"), FIELD_AS(chip_plan, mbs, INT, "microbatch"),
+       FIELD(chip_plan, recompute, BOOL), FIELD_AS(chip_plan, parts.compute_s, REAL, "compute_s"),
+       FIELD_AS(chip_plan, parts.collectives_s, REAL, "collectives_s"),
+       FIELD_AS(chip_plan, parts.transfers_s, REAL, "transfers_s"),
+       FIELD_AS(chip_plan, parts.bubble_s, REAL, "bubble_s"),
+       FIELD_AS(chip_plan, parts.exchange_s, REAL, "exchange_s"), USE_FIELDS(chip_plan));
 
 static const char *const class_names[] = {"tensor", "vector", "fused", "none", "collective", NULL};
 static const char *const direction_names[] = {"forward", "backward", NULL};
 
-RECORD(operator, struct pz_scheduled_operator,
-       PZ_FIELD(struct pz_scheduled_operator, name, PZ_FIELD_TEXT),
+RECORD(operator, struct pz_scheduled_operator, FIELD(scheduled_operator, name, TEXT),
        PZ_FIELD_NAMED(struct pz_scheduled_operator, op_class, "class", class_names),
-       PZ_FIELD(struct pz_scheduled_operator, tensor_cores, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_scheduled_operator, vector_cores, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_scheduled_operator, start_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL),
-       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_LINK], PZ_FIELD_REAL, "link"),
-       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm"),
-       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_GLB_RATE], PZ_FIELD_REAL, "glb"),
-       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_POWER], PZ_FIELD_REAL, "power"));
+       FIELD(scheduled_operator, tensor_cores, INT), FIELD(scheduled_operator, vector_cores, INT),
+       FIELD(scheduled_operator, start_s, REAL), FIELD(scheduled_operator, end_s, REAL),
+       FIELD_AS(scheduled_operator, used[PZ_LINK], REAL, "link"),
+       FIELD_AS(scheduled_operator, used[PZ_HBM_RATE], REAL, "hbm"),
+       FIELD_AS(scheduled_operator, used[PZ_GLB_RATE], REAL, "glb"),
+       FIELD_AS(scheduled_operator, used[PZ_POWER], REAL, "power"));
 
-RECORD(schedule, struct pz_layer_schedule, PZ_FIELD(struct pz_layer_schedule, model, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_layer_schedule, layer, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_layer_schedule, count, PZ_FIELD_INT),
+RECORD(schedule, struct pz_layer_schedule, FIELD(layer_schedule, model, TEXT),
+       FIELD(layer_schedule, layer, TEXT), FIELD(layer_schedule, count, INT),
        PZ_FIELD_NAMED(struct pz_layer_schedule, direction, "direction", direction_names),
-       PZ_FIELD(struct pz_layer_schedule, makespan_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_layer_schedule, lower_bound_s, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_layer_schedule, optimal, PZ_FIELD_BOOL),
-       PZ_FIELD(struct pz_layer_schedule, serial_s, PZ_FIELD_REAL),
-       USE_FIELDS(struct pz_layer_schedule),
-       PZ_FIELD_AS(struct pz_layer_schedule, use[PZ_POWER], PZ_FIELD_REAL, "power_use"),
-       PZ_FIELD_MANY(struct pz_layer_schedule, operators, PZ_FIELD_TABLE, "operators",
-                     &operator_record));
+       FIELD(layer_schedule, makespan_s, REAL), FIELD(layer_schedule, lower_bound_s, REAL),
+       FIELD(layer_schedule, optimal, BOOL), FIELD(layer_schedule, serial_s, REAL),
+       USE_FIELDS(layer_schedule), FIELD_AS(layer_schedule, use[PZ_POWER], REAL, "power_use"),
+       FIELD_MANY(layer_schedule, operators, TABLE, "operators", &operator_record));
 
-RECORD(shown, struct pz_shown_chip, PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
-       PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_INT),
-       PZ_FIELD(struct pz_shown_chip, value, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_shown_chip, bound, PZ_FIELD_REAL),
-       PZ_FIELD(struct pz_shown_chip, evaluated, PZ_FIELD_BOOL));
+RECORD(shown, struct pz_shown_chip, FIELD(shown_chip, answer, COUNT),
+       FIELD(shown_chip, chip_id, INT), FIELD(shown_chip, value, REAL),
+       FIELD(shown_chip, bound, REAL), FIELD(shown_chip, evaluated, BOOL));
 
 RECORD(detail, struct pz_result_detail,
-       PZ_FIELD_MANY(struct pz_result_detail, shown, PZ_FIELD_TABLE, "chips", &shown_record),
-       PZ_FIELD_MANY(struct pz_result_detail, plans, PZ_FIELD_TABLE, "plans", &chip_plan_record),
-       PZ_FIELD_MANY(struct pz_result_detail, schedules, PZ_FIELD_LIST, "schedules",
-                     &schedule_record));
+       FIELD_MANY(result_detail, shown, TABLE, "chips", &shown_record),
+       FIELD_MANY(result_detail, plans, TABLE, "plans", &chip_plan_record),
+       FIELD_MANY(result_detail, schedules, LIST, "schedules", &schedule_record));
 
 json_t *pz_detail_json(const struct pz_result *result) {
   return pz_record_json(&detail_record, result->detail);
 }
 
-/* Returns whether the detail refers to models and answers of the result, and has names. */
-static bool detail_fits(const struct pz_result *result, const struct pz_result_detail *detail) {
-  for (uint32_t i = 0; i < detail->n_plans; i++)
-    if (detail->plans[i].model >= result->inputs.options.n_models) return false;
-  for (uint32_t i = 0; i < detail->n_shown; i++)
-    if (detail->shown[i].answer >= result->n_answers) return false;
-  for (uint32_t i = 0; i < detail->n_schedules; i++)
-    if (!detail->schedules[i].model || !detail->schedules[i].layer) return false;
-  return true;
-}
-
+/* Parses the data of a report, which must belong to the models and answers of the result. */
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);
   struct pz_result_detail *detail = pz_alloc(&result_call, 1, sizeof *detail);
   pz_record_parse(&result_call, &detail_record, json, "the report's data", detail);
-  if (!detail_fits(result, detail))
+  bool fits = true;
+  for (uint32_t i = 0; i < detail->n_plans; i++)
+    if (detail->plans[i].model >= result->inputs.options.n_models) fits = false;
+  for (uint32_t i = 0; i < detail->n_shown; i++)
+    if (detail->shown[i].answer >= result->n_answers) fits = false;
+  for (uint32_t i = 0; i < detail->n_schedules; i++)
+    if (!detail->schedules[i].model || !detail->schedules[i].layer) fits = false;
+  if (!fits)
     pz_raise(call, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
   result->detail = detail;
 }

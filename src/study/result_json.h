@@ -14,13 +14,12 @@ json_t *pz_result_json(const struct pz_result *result);
  * step and the energy of the step of each model. */
 json_t *pz_result_display_json(const struct pz_result *result);
 
-/* Returns the inputs of the search. */
-json_t *pz_result_inputs_json(const struct pz_result *result);
-
+/* Return the comparison with the baselines, and the data of a report. */
 json_t *pz_comparison_json(const struct pz_result *result);
 json_t *pz_detail_json(const struct pz_result *result);
 
-/* Readers allocate in the result; comparison and detail have to fit what it has. */
+/* Readers allocate in the arena of the result.  They raise PZ_BAD_INPUT if a comparison or a detail
+ * does not belong to the answers that the result has. */
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result);

@@ -7,7 +7,6 @@
 #include "study/result_make.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "chip/chip.h"
 #include "core/alloc.h"
@@ -24,33 +23,16 @@ struct result_maker {
   struct pz_step steps[PZ_MOST_STEPS]; /* neighbours of the best chip, for the sensitivity */
 };
 
+/* Returns a copy of a text in the arena of the result, or NULL if it is NULL. */
 static const char *copy_or_null(struct result_maker *maker, const char *text) {
   return text ? pz_copy_text(&maker->result_call, text) : NULL;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Returns the counts of an objective run.  The best chip was evaluated, although its box may be
- * open or closed by a bound within the gap, and is counted as evaluated. */
-static struct pz_certificate make_certificate(const struct pz_objective_run *run) {
-  enum pz_box_end end = PZ_BOX_EVALUATED;
-  for (uint32_t i = 0; i < run->n_boxes; i++)
-    if (pz_box_has(&run->boxes[i].box, &run->best)) end = run->boxes[i].end;
-  return (struct pz_certificate){.n_chips = run->chips,
-                                 .n_infeasible = run->infeasible,
-                                 .n_excluded = run->by_bound - (end == PZ_BOX_BOUND),
-                                 .n_excluded_by_schedules = run->n_partly - (end == PZ_BOX_PARTLY),
-                                 .n_evaluated = run->n_evaluated + (end != PZ_BOX_EVALUATED),
-                                 .n_boxes = run->n_boxes,
-                                 .n_rounds = (int64_t)run->rounds,
-                                 .n_open = run->n_open,
-                                 .gap = run->bound / run->value - 1,
-                                 .finished = run->finished};
-}
-
-/* Finds the best plan of a model on a chip with its energy: static power of all devices over the
- * step, and the dynamic energy of its operations.  Chips of a library, which has no static power
- * and links, have no power at full load. */
+/* Returns the best plan of a model on a chip, and its throughput in *samples_per_s.  Joules are
+ * those of static power over the step and of operations.  Chips of a library state no power at full
+ * load, because the library has no static power and no links. */
 static const struct pz_training_answer *make_training_answer(struct result_maker *maker,
                                                              const struct pz_chip *chip,
                                                              double limit_watts, uint32_t model,
@@ -84,7 +66,8 @@ static const struct pz_training_answer *make_training_answer(struct result_maker
   return training;
 }
 
-/* Makes the partition of a model on the best chip again, which checks it. */
+/* Returns the best partition of a model on the best chip of a run, and its throughput in
+ * *samples_per_s.  It is made again from its evaluation, which checks the evaluation. */
 static const struct pz_partition *make_partition(struct result_maker *maker,
                                                  const struct pz_objective_run *run,
                                                  const struct pz_answer *answer, uint32_t model,
@@ -103,7 +86,8 @@ static const struct pz_partition *make_partition(struct result_maker *maker,
   return plan;
 }
 
-/* Checks the objective against the plans: saved evaluations may have been changed. */
+/* Raises an error unless the plans of an answer give the objective of the search, because the
+ * evaluations of a saved run may have been changed. */
 static void check_objective(struct result_maker *maker, const struct pz_objective_run *run,
                             const struct pz_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -123,16 +107,6 @@ static void check_objective(struct result_maker *maker, const struct pz_objectiv
              "chip %s has an objective of %.9g by its plans, and %.9g by the saved evaluations; "
              "accepted: --fresh",
              answer->chip->name, value, run->value);
-}
-
-/* Returns the uncertainty of the objective, which compares a chip that was never measured with
- * another such chip: both have an error, and the errors are independent. */
-static struct pz_uncertainty objective_uncertainty(const struct pz_study *study, double value) {
-  double factor = 1 + sqrt(2) * pz_cold_spread();
-  bool ratio = study->options.objective == PZ_OBJECTIVE_GEOMEAN ||
-               study->options.objective == PZ_OBJECTIVE_WEIGHTED;
-  if (!pz_study_is_training(study) || !ratio) return (struct pz_uncertainty){0};
-  return (struct pz_uncertainty){pz_cold_spread(), value / factor, value * factor};
 }
 
 /* Sets the models of an answer: plans on its chip, throughputs and ratios to the reference. */
@@ -161,7 +135,7 @@ static void make_answer_models(struct result_maker *maker, const struct pz_objec
   answer->ratios = pz_ratios_of(ratios, names, answer->n_models);
 }
 
-/* Sets the best chip of objective run i with its cost, certificate and models. */
+/* Sets the best chip of objective run i with its cost, uncertainty, certificate and models. */
 static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer *answer) {
   struct pz_study *study = maker->study;
   const struct pz_objective_run *run = &study->objective_run[i];
@@ -180,8 +154,27 @@ static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer
   answer->edge_mm = taken.edge_mm;
   answer->edge_room_mm = taken.edge_room_mm;
   answer->objective = run->value;
-  answer->uncertainty = objective_uncertainty(study, run->value);
-  answer->certificate = make_certificate(run);
+  /* Both chips that the objective compares were never measured; their errors are independent. */
+  enum pz_objective_kind kind = study->options.objective;
+  bool is_ratio = kind == PZ_OBJECTIVE_GEOMEAN || kind == PZ_OBJECTIVE_WEIGHTED;
+  double spread = pz_cold_spread(), factor = 1 + sqrt(2) * spread;
+  if (pz_study_is_training(study) && is_ratio)
+    answer->uncertainty = (struct pz_uncertainty){spread, run->value / factor, run->value * factor};
+  /* The best chip is counted as evaluated, although its box may be open or closed by a bound. */
+  enum pz_box_end end = PZ_BOX_EVALUATED;
+  for (uint32_t k = 0; k < run->n_boxes; k++)
+    if (pz_box_has(&run->boxes[k].box, &run->best)) end = run->boxes[k].end;
+  answer->certificate =
+      (struct pz_certificate){.n_chips = run->chips,
+                              .n_infeasible = run->infeasible,
+                              .n_excluded = run->by_bound - (end == PZ_BOX_BOUND),
+                              .n_excluded_by_schedules = run->n_partly - (end == PZ_BOX_PARTLY),
+                              .n_evaluated = run->n_evaluated + (end != PZ_BOX_EVALUATED),
+                              .n_boxes = run->n_boxes,
+                              .n_rounds = (int64_t)run->rounds,
+                              .n_open = run->n_open,
+                              .gap = run->bound / run->value - 1,
+                              .finished = run->finished};
   make_answer_models(maker, run, answer);
   check_objective(maker, run, answer);
 }
@@ -233,7 +226,8 @@ static void make_references(struct result_maker *maker) {
 
 /* ---- around the best chip ------------------------------------------------------------------- */
 
-/* Sets the plans of the models on a neighbour of the best chip, if all of them fit there. */
+/* Sets the plans of the models on a neighbour of the best chip, if all of them fit there, and the
+ * part of the step time that changes most. */
 static void make_step_models(struct result_maker *maker, const struct pz_answer *best,
                              const struct pz_step *found, struct pz_result_step *out) {
   const struct pz_objective *objective = &maker->common->objective;
@@ -313,18 +307,7 @@ static double objective_with(struct result_maker *maker,
   return pz_objective_value(objective, steps, &chip.least);
 }
 
-/* Finds the objective if operators run one after another, or overlap in whole layers only. */
-static void make_executions(struct result_maker *maker) {
-  struct pz_training_question serial = maker->study->training, whole = maker->study->training;
-  if (!pz_study_is_training(maker->study) || serial.serial) return;
-  serial.serial = true;
-  whole.whole = true;
-  struct pz_executions *executions = pz_alloc(&maker->result_call, 1, sizeof *executions);
-  executions->serial = objective_with(maker, &serial);
-  executions->whole = objective_with(maker, &whole);
-  maker->result->executions = executions;
-}
-
+/* Computes the Pareto front if the options ask for it, and stores its chips by name. */
 static void make_front(struct result_maker *maker) {
   const struct pz_study *study = maker->study;
   if (!study->options.pareto) return;
@@ -352,6 +335,7 @@ static void make_front(struct result_maker *maker) {
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
+/* Fills the result: the common answer first, then those of single models, the last one first. */
 void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_study *study,
                      struct pz_watch watch) {
   struct result_maker maker = {.call = call,
@@ -371,7 +355,16 @@ void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_s
   if (pz_study_is_training(study) && maker.common->finished)
     result->robustness = pz_robustness_make(&maker.result_call, study, maker.common, maker.steps,
                                             result->n_sensitivity, watch);
-  make_executions(&maker);
+  /* The objective if operators run one after another, or overlap in whole layers only. */
+  struct pz_training_question serial = study->training, whole = study->training;
+  if (pz_study_is_training(study) && !study->training.serial) {
+    struct pz_executions *executions = pz_alloc(&maker.result_call, 1, sizeof *executions);
+    serial.serial = true;
+    whole.whole = true;
+    executions->serial = objective_with(&maker, &serial);
+    executions->whole = objective_with(&maker, &whole);
+    result->executions = executions;
+  }
   make_front(&maker);
   make_references(&maker);
 }

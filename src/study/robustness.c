@@ -1,11 +1,9 @@
-/* Checks a best chip against the uncertainty of chips without measurements.
- * pz_robustness_make() collects candidates: the best chips of other kinds, and chips one and two
- * steps away from the best chip, as far as they come within NEAR of it. Then each constant of
- * cold.def is set to the low and the high end of its range, and pz_moved_compare() finds whether
- * a candidate is better than the best chip under the changed constants. */
+/* Checks a best chip against the uncertainty of chips without measurements.  Candidates are the
+ * best chips of other kinds and chips one or two steps away, if they come within NEAR of the best.
+ * Each constant of cold.def is set to either end of its range, and pz_moved_compare() finds whether
+ * a candidate is then better than the best chip. */
 #include "study/robustness.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +43,7 @@ static double value_above(struct pz_call *call, struct pz_search *search,
 static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
 static void free_deferred_search(void *search) { pz_search_free(search); }
 
+/* Compares the candidates with the best chip by an evaluator and a search with these constants. */
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker) {
   struct pz_call scratch = pz_scratch(call);
@@ -105,7 +104,7 @@ struct evaluated_chip {
   double value;
 };
 
-/* Orders chips by kind, the best of each kind first. */
+/* Compares chips by kind (node, array, HBM), then by value, the best first, for qsort. */
 static int compare_kinds(const void *a, const void *b) {
   const struct evaluated_chip *first = a, *second = b;
   if (first->point.kind != second->point.kind)
@@ -114,6 +113,7 @@ static int compare_kinds(const void *a, const void *b) {
   return memcmp(first->point.at, second->point.at, sizeof first->point.at);
 }
 
+/* Compares chips by value, the best first; then like compare_kinds(), for qsort. */
 static int compare_chip_values(const void *a, const void *b) {
   const struct evaluated_chip *first = a, *second = b;
   if (first->value != second->value) return first->value > second->value ? -1 : 1;
@@ -172,6 +172,7 @@ static void add_best_of_kinds(struct pz_call *call, struct robustness_check *che
   pz_scratch_end(&scratch);
 }
 
+/* Task i: sets the value of candidate i, or 0 unless it is within NEAR of the best chip. */
 static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct robustness_check *check = ctx;
   check->values[i] = value_above(call, check->study->search, &check->run->objective, worker,
@@ -181,13 +182,11 @@ static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned wo
 /* Collects candidates and keeps those whose value is near that of the best chip. */
 static void find_candidates(struct pz_call *call, struct robustness_check *check,
                             const struct pz_step *steps, uint32_t n_steps) {
-  struct pz_study_tasks tasks = {.run = evaluate_near,
-                                 .ctx = check,
-                                 .results = check->values,
-                                 .result_bytes = sizeof *check->values};
+  struct pz_study_tasks tasks = {.run = evaluate_near, .ctx = check};
+  tasks.results = check->values;
+  tasks.result_bytes = sizeof *check->values;
   add_best_of_kinds(call, check);
-  /* Adds candidates one step away from the best chip, and two steps away, such as more on one
-   * axis and less on another. */
+  /* Candidates are one step away from the best chip, or two, such as on two axes. */
   const struct pz_point *best = &check->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
     add_candidate(check, &steps[i].point);
@@ -209,25 +208,18 @@ static void find_candidates(struct pz_call *call, struct robustness_check *check
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* Returns the constants of the study with one of them moved, whose value is stored in *value. */
-static struct pz_cold moved_constants(const struct pz_study *study, size_t move, double *value) {
-  struct pz_cold constants = study->space.constants ? *study->space.constants : pz_cold_usual();
-  const struct pz_cold_info *info = pz_cold_at(move / 2);
-  *value = move % 2 ? info->high : info->low;
-  constants.v[move / 2] = *value;
-  return constants;
-}
-
-/* Finds the value of the best chip, and a better candidate, under one move of the constants.
- * Constants of compiled programs apply to the chips of the space, those of launched kernels to
- * the reference chip, and the energy constant to both. */
+/* Task `move`: finds the value of the best chip, and a better candidate, with one constant moved.
+ * Constants of compiled programs apply to the chips of the space, those of launched kernels to the
+ * reference chip, and the energy constant to both. */
 static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned worker) {
   struct robustness_check *check = ctx;
   struct pz_objective objective = check->run->objective;
-  double value;
-  struct pz_cold constants = moved_constants(check->study, move, &value);
+  const struct pz_cold_info *moved = pz_cold_at(move / 2);
+  const struct pz_cold *usual = check->study->space.constants;
+  struct pz_cold constants = usual ? *usual : pz_cold_usual();
+  constants.v[move / 2] = move % 2 ? moved->high : moved->low;
   bool energy = move / 2 == PZ_COLD_energy;
-  bool compiled = strncmp(pz_cold_at(move / 2)->name, "compiled_", 9) == 0;
+  bool compiled = strncmp(moved->name, "compiled_", 9) == 0;
   if (energy || !compiled) {
     /* Evaluates the reference chip again with changed constants. */
     struct pz_study *study = check->study;
@@ -255,10 +247,7 @@ static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static bool move_changes(const struct robustness_check *check, size_t move) {
-  return check->moved[move].better >= 0 || check->moved[move].value != check->run->value;
-}
-
+/* Compares the candidates under every move as tasks, and lists the moves that matter. */
 struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,
@@ -268,12 +257,10 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
   check->study = study;
   check->run = run;
   check->watch = watch;
-  struct pz_study_tasks tasks = {.run = compare_moved,
-                                 .ctx = check,
-                                 .results = check->moved,
-                                 .result_bytes = sizeof *check->moved,
-                                 .progress = watch.progress,
-                                 .progress_units = 1};
+  struct pz_study_tasks tasks = {.run = compare_moved, .ctx = check, .progress = watch.progress};
+  tasks.progress_units = 1;
+  tasks.results = check->moved;
+  tasks.result_bytes = sizeof *check->moved;
   pz_study_phase_begin(call, watch.progress, "robustness", "constants", N_MOVES);
   find_candidates(call, check, steps, n_steps);
   pz_study_run_tasks(call, study->search, N_MOVES, &tasks);
@@ -284,15 +271,17 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
       .n_candidates = check->n, .tolerance = study->options.gap, .robust = true};
   robustness->moves = pz_alloc(call, N_MOVES, sizeof *robustness->moves);
   for (size_t i = 0; i < N_MOVES; i++) {
-    size_t low = i / 2 * 2;
-    if (!move_changes(check, low) && !move_changes(check, low + 1))
-      continue; /* has no effect here */
-    const struct pz_moved *moved = &check->moved[i];
+    /* Lists both ends of a constant's range if one of them changes the value or the winner. */
+    const struct pz_moved *moved = &check->moved[i], *ends = &check->moved[i / 2 * 2];
+    bool low_matters = ends[0].better >= 0 || ends[0].value != run->value;
+    bool high_matters = ends[1].better >= 0 || ends[1].value != run->value;
+    if (!low_matters && !high_matters) continue;
+    const struct pz_cold_info *constant = pz_cold_at(i / 2);
     struct pz_moved_constant *out = &robustness->moves[robustness->n_moves];
-    *out = (struct pz_moved_constant){.constant = pz_cold_at(i / 2)->name,
+    *out = (struct pz_moved_constant){.constant = constant->name,
+                                      .value = i % 2 ? constant->high : constant->low,
                                       .objective = moved->value,
                                       .change = moved->value / run->value - 1};
-    (void)moved_constants(study, i, &out->value);
     if (moved->better >= 0) {
       struct pz_chip chip;
       pz_space_chip(&study->space, &check->candidates[moved->better], &chip);

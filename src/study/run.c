@@ -5,10 +5,8 @@
  * file: the other ranks receive what it reads. */
 #include "study/run.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/ranks.h"
 #include "core/status.h"
 #include "study/compare.h"
@@ -16,7 +14,6 @@
 #include "study/exports.h"
 #include "study/result_json.h"
 #include "study/result_make.h"
-#include "study/training_detail.h"
 
 /* ---- texts of the run file ------------------------------------------------------------------ */
 
@@ -28,6 +25,7 @@ static char *run_json_text(struct pz_call *call, json_t *value) {
   return text;
 }
 
+/* Saves a part of the result as JSON, and takes over the reference to `value`. */
 static void save_part(struct pz_call *call, struct pz_run_file *file, enum pz_part part,
                       json_t *value) {
   struct pz_call scratch = pz_scratch(call);
@@ -43,6 +41,7 @@ struct part_parsing {
   struct pz_result *result;
 };
 
+/* Parses a part within a border, so that an error can name the run file. */
 static void parse_part_text(struct pz_call *call, void *ctx) {
   const struct part_parsing *parsing = ctx;
   parsing->parse(call, pz_json_read(call, parsing->name, parsing->text, strlen(parsing->text)),
@@ -55,6 +54,7 @@ struct part_reading {
   struct pz_buffer *text;
 };
 
+/* Reads the text of a part on rank 0; the other ranks receive the buffer. */
 static void read_part_text(struct pz_call *call, void *ctx) {
   const struct part_reading *reading = ctx;
   const char *text =
@@ -82,13 +82,15 @@ struct pz_run_options pz_run_options_default(void) {
   return (struct pz_run_options){.size = sizeof(struct pz_run_options)};
 }
 
+/* Closes the file and releases the study of a run; the run itself stays allocated. */
 static void close_run_contents(void *ctx) {
   struct pz_run *run = ctx;
   pz_run_file_close(run->file);
   if (run->has_study) pz_study_release(&run->study);
 }
 
-/* Returns an empty run, which is closed when the call ends unless keep_run() hands it over. */
+/* Returns an empty run.  It is closed when the call ends, unless the call hands it to its caller by
+ * pz_undefer() and pz_object_keep(). */
 static struct pz_run *new_run(struct pz_call *call, const struct pz_run_options *options) {
   struct pz_run_options run_options = pz_run_options_default();
   struct pz_call object_call;
@@ -107,11 +109,7 @@ static struct pz_run *new_run(struct pz_call *call, const struct pz_run_options 
   return run;
 }
 
-static struct pz_run *keep_run(struct pz_call *call, struct pz_run *run) {
-  pz_undefer(call, run); /* close_run_contents */
-  return pz_object_keep(call, run);
-}
-
+/* Opens the study of a run, which releases it instead of the call. */
 static void open_run_study(struct pz_call *call, struct pz_run *run,
                            const struct pz_study_options *study_options) {
   pz_study_open(call, &run->study, study_options, run->options.threads);
@@ -140,6 +138,7 @@ static void open_run_file(struct pz_call *call, void *ctx) {
   pz_run_file_verify(call, run->file);
 }
 
+/* Opens the study and the run file of a search.  All ranks must have the same inputs. */
 static void open_run(struct pz_call *call, void *ctx) {
   struct run_opening *opening = ctx;
   struct pz_study_options study_options = pz_study_options_default();
@@ -159,7 +158,8 @@ static void open_run(struct pz_call *call, void *ctx) {
     pz_ranks_require_same(call, "inputs", inputs);
     if (run->dir) pz_ranks_run_first(call, open_run_file, &file_opening, NULL);
   }
-  *opening->out = keep_run(call, run);
+  pz_undefer(call, run); /* the caller closes it */
+  *opening->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_open(const struct pz_study_options *study,
@@ -169,6 +169,7 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
   return pz_border(open_run, &opening, err);
 }
 
+/* Opens a saved run for reading if it is finished and of this version; all ranks get its result. */
 struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
                                  bool check) {
   struct pz_run *run = new_run(call, options);
@@ -194,7 +195,9 @@ struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_optio
 static void look_at_run(struct pz_call *call, void *ctx) {
   struct run_opening *opening = ctx;
   pz_require(call, opening->out, "out");
-  *opening->out = keep_run(call, pz_run_open_saved(call, opening->options, true));
+  struct pz_run *run = pz_run_open_saved(call, opening->options, true);
+  pz_undefer(call, run); /* the caller closes it */
+  *opening->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
@@ -218,6 +221,7 @@ struct pz_run_times pz_run_times(const struct pz_run *run) {
   return run->times;
 }
 
+/* Returns the network of the evaluator original; chips of the evaluator training have their own. */
 const struct pz_cluster *pz_run_cluster(const struct pz_run *run) {
   return run->has_study && !pz_study_is_training(&run->study) ? &run->study.task.net : NULL;
 }
@@ -226,6 +230,7 @@ unsigned pz_run_threads(const struct pz_run *run) {
   return run->has_study ? pz_pool_threads(run->study.pool) : run->options.threads;
 }
 
+/* Returns note i about the models, or NULL after the last one. */
 const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists) {
   bool training = pz_study_is_training(&run->study);
   const struct pz_vec *notes = training ? &run->study.notes : &run->study.portfolio.notes;
@@ -298,6 +303,7 @@ static void search_run(struct pz_call *call, void *ctx) {
   if (run->file) save_result(call, run);
 }
 
+/* Empties the result if a search fails, so that a half-made result is not taken for one. */
 enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
   bool had_result = run && run->result.n_answers;
   enum pz_status status = pz_border(search_run, run, err);
@@ -307,18 +313,11 @@ enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
 
 /* ---- comparison and detail ------------------------------------------------------------------ */
 
-/* Replaces the function that saves a round while saved rounds are replayed, which must not need a
- * new one. */
+/* Raises an error instead of saving a round: a replay of saved rounds must not need new ones. */
 static void refuse_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                          const struct pz_buffer *buffer) {
   (void)ctx, (void)run, (void)round, (void)buffer;
   pz_raise(call, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
-}
-
-/* Limits every objective run to the rounds that led to a result. */
-static void limit_rounds(struct pz_study *study, const struct pz_result *result) {
-  for (uint32_t i = 0; i < study->n_runs; i++)
-    study->most_rounds[i] = result->answers[i].certificate.n_rounds;
 }
 
 /* Brings the study into the state after its objective runs: replays the rounds of the run file,
@@ -330,7 +329,8 @@ static void restore_study(struct pz_call *call, struct pz_run *run) {
   if (run->file) store = *pz_run_file_rounds(run->file);
   store.write = refuse_round;
   run->study.options.seconds = 0;
-  limit_rounds(&run->study, &run->result);
+  for (uint32_t i = 0; i < run->study.n_runs; i++)
+    run->study.most_rounds[i] = run->result.answers[i].certificate.n_rounds;
   run_all_objectives(call, run, run->file ? &store : NULL);
   const struct pz_objective_run *final_run = &run->study.objective_run[run->study.n_runs - 1];
   if (pz_space_id(&run->study.space, &final_run->best) != pz_result_best(&run->result)->chip_id)
@@ -372,6 +372,7 @@ static void find_detail(struct pz_call *call, struct pz_run *run) {
   }
 }
 
+/* Raises an error unless the run has a result, and clears an earlier cancellation. */
 static void require_result(struct pz_call *call, struct pz_run *run) {
   pz_require(call, run, "run");
   atomic_store(&run->stop, false); /* an earlier call may have been cancelled */
@@ -388,20 +389,17 @@ enum pz_status pz_run_detail(struct pz_run *run, struct pz_error *err) {
   return pz_border(detail_run, run, err);
 }
 
-static bool has_comparison(const struct pz_run *run, const uint64_t *seed) {
-  const struct pz_comparison *comparison = run->result.comparison;
-  return comparison && (!seed || comparison->seed == *seed);
-}
-
+/* Reads the comparison from the directory, or else runs the baselines and saves it. */
 void pz_run_find_comparison(struct pz_call *call, struct pz_run *run, const uint64_t *seed) {
   require_result(call, run);
-  if (has_comparison(run, seed)) return;
+  const struct pz_comparison *comparison = run->result.comparison;
+  if (comparison && (!seed || comparison->seed == *seed)) return;
   if (run->result.inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
     pz_raise(call, PZ_BAD_USE,
              "baselines are compared by the evaluator original; accepted: evaluator original");
   bool saved = run->dir && read_saved_part(call, run, PZ_PART_COMPARISON, "the comparison",
                                            pz_comparison_parse);
-  if (saved && has_comparison(run, seed)) return;
+  if (saved && (!seed || run->result.comparison->seed == *seed)) return;
   restore_study(call, run);
   if (run->dir) find_detail(call, run); /* before baselines add evaluations, on which it depends */
   pz_compare_methods(call, &run->study, seed ? *seed : PZ_COMPARE_SEED, run->watch, &run->result);
@@ -432,18 +430,19 @@ enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed, struct p
 
 /* ---- recomputing ---------------------------------------------------------------------------- */
 
-/* Stores for a recomputation: rounds are read from the saved run file, or from none (NULL), and
- * written to the recomputed one. */
+/* Stores of a recomputation: rounds are copied from the saved run file (or NULL) to the new one. */
 struct copied_rounds {
   const struct pz_round_store *source, *target;
 };
 
+/* Writes a round to the recomputed run file; `ctx` is a struct copied_rounds. */
 static void save_new_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                            const struct pz_buffer *buffer) {
   const struct pz_round_store *target = ((const struct copied_rounds *)ctx)->target;
   target->write(call, target->ctx, run, round, buffer);
 }
 
+/* Reads a round of the saved run, if rounds are replayed, and copies it to the recomputed run. */
 static void read_saved_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                              struct pz_buffer *buffer) {
   const struct pz_round_store *source = ((const struct copied_rounds *)ctx)->source;
@@ -451,6 +450,7 @@ static void read_saved_round(struct pz_call *call, void *ctx, uint32_t run, uint
   if (buffer->text) save_new_round(call, ctx, run, round, buffer);
 }
 
+/* Repeats the search of a saved run and then the parts that it has, into a run file in memory. */
 struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
                                 bool detail, const uint64_t *seed) {
   struct copied_rounds rounds = {0};
@@ -459,7 +459,8 @@ struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved
   options.dir = NULL;
   struct pz_run *run = new_run(call, &options);
   open_run_study(call, run, &saved->result.inputs.options);
-  limit_rounds(&run->study, &saved->result);
+  for (uint32_t i = 0; i < run->study.n_runs; i++)
+    run->study.most_rounds[i] = saved->result.answers[i].certificate.n_rounds;
   char *inputs = run_json_text(call, pz_study_inputs(&run->study));
   if (pz_ranks_first()) run->file = pz_run_file_open_in_memory(call, inputs);
   if (run->file) rounds.target = pz_run_file_rounds(run->file);

@@ -31,10 +31,9 @@ struct pz_run {
 struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
                                  bool check);
 
-/* Runs the search again with the inputs of a saved run and as many rounds, into a run file in
- * memory, for verification.  `replay` restores the rounds of the saved run instead of searching
- * them.  `detail` asks for the report's data, and `seed`, unless it is NULL, for the comparison.
- * All ranks call it.  The run is closed when the call ends. */
+/* Runs the search of a saved run again, into a run file in memory, for verification.  `replay`
+ * restores its rounds instead of searching them.  `detail` asks for the report's data, and `seed`,
+ * unless NULL, for the comparison.  All ranks call it.  The run is closed when the call ends. */
 struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
                                 bool detail, const uint64_t *seed);
 

@@ -1,7 +1,6 @@
-/* Evaluates the neighbours of the best chip.  list_steps() lists the chips one step away on
- * every axis of the space, with another array, with other HBM stacks, and with the evaluator
- * original also with another memory size; pz_sensitivity_steps() evaluates them all, within the
- * limits or not. */
+/* Evaluates the neighbours of the best chip: one step away on every axis of the space, with another
+ * array, with other HBM stacks, and with the evaluator original with another memory size.  All of
+ * them are evaluated, within the limits or not. */
 #include "study/sensitivity.h"
 
 #include <math.h>
@@ -23,13 +22,12 @@ struct sensitivity {
   struct pz_step *steps;
   uint32_t n;
   double step_hbm_gib[PZ_MOST_STEPS];
-  struct step_outcome
-      outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* indexed by step, then model */
+  struct step_outcome outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* by step, then model */
 };
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
-/* Adds the chip at a point as a step of the best chip, with its cost. */
+/* Adds the chip at a point as a neighbour of the best chip, with its cost and a limit it breaks. */
 static struct pz_step *add_step(struct sensitivity *sensitivity, const char *parameter,
                                 const struct pz_point *point, double hbm_gib) {
   struct pz_step *step = &sensitivity->steps[sensitivity->n];
@@ -42,23 +40,13 @@ static struct pz_step *add_step(struct sensitivity *sensitivity, const char *par
   return step;
 }
 
-static void add_axis_step(struct sensitivity *sensitivity, enum pz_axis axis, int direction) {
-  const struct pz_space *space = &sensitivity->study->space;
-  struct pz_point point = sensitivity->run->best;
-  int from = point.at[axis], to = from + direction;
-  if (to < 0 || to >= space->n[axis]) return;
-  point.at[axis] = (uint8_t)to;
-  struct pz_step *step = add_step(sensitivity, pz_axis_name(axis), &point, sensitivity->hbm_gib);
-  snprintf(step->from, sizeof step->from, "%d", space->value[axis][from]);
-  snprintf(step->to, sizeof step->to, "%d", space->value[axis][to]);
-}
-
+/* Returns the rows of a systolic array, or else its columns. */
 static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
   return rows ? shape->rows : shape->cols;
 }
 
-/* Returns the nearest array with more or fewer rows and the same number of columns, or with
- * other columns and the same number of rows; -1 if there is none. */
+/* Returns the index of the array that differs from array `from` in one side alone, its rows or else
+ * its columns, by the least change up (step 1) or down (step -1), or -1 if none does. */
 static int next_array(const struct pz_space *space, int from, bool rows, int step) {
   const struct pz_array_shape *best_array = &space->array[from];
   int nearest = -1;
@@ -74,8 +62,8 @@ static int next_array(const struct pz_space *space, int from, bool rows, int ste
   return nearest;
 }
 
-/* Adds the best chip with array `to` as a step.  The kind of a point numbers its node, array and
- * HBM, of which HBM varies fastest. */
+/* Adds the best chip with array `to` as a neighbour, or returns NULL without such an array.  The
+ * kind of a point numbers its node, array and HBM, of which HBM varies fastest. */
 static struct pz_step *add_array_step(struct sensitivity *sensitivity, int from, int to,
                                       const char *parameter) {
   const struct pz_space *space = &sensitivity->study->space;
@@ -114,11 +102,20 @@ static void add_array_steps(struct sensitivity *sensitivity) {
   }
 }
 
+/* Lists the neighbours on every axis of the space, with other arrays, HBM and memory. */
 static void list_steps(struct sensitivity *sensitivity) {
   const struct pz_space *space = &sensitivity->study->space;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-    for (int direction = -1; direction <= 1; direction += 2)
-      add_axis_step(sensitivity, axis, direction);
+    for (int direction = -1; direction <= 1; direction += 2) {
+      struct pz_point point = sensitivity->run->best;
+      int from = point.at[axis], to = from + direction;
+      if (to < 0 || to >= space->n[axis]) continue;
+      point.at[axis] = (uint8_t)to;
+      const char *name = pz_axis_name(axis);
+      struct pz_step *step = add_step(sensitivity, name, &point, sensitivity->hbm_gib);
+      snprintf(step->from, sizeof step->from, "%d", space->value[axis][from]);
+      snprintf(step->to, sizeof step->to, "%d", space->value[axis][to]);
+    }
   add_array_steps(sensitivity);
 
   int best_hbm = pz_space_kind(space, sensitivity->run->best.kind).hbm;
@@ -147,7 +144,7 @@ static void list_steps(struct sensitivity *sensitivity) {
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-/* Finds the best plan of model i % n of the objective on the chip of step i / n. */
+/* Task i: finds the best plan of model i % n of the objective on neighbour i / n. */
 static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct sensitivity *sensitivity = ctx;
   struct pz_study *study = sensitivity->study;
@@ -181,6 +178,7 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
   pz_progress_add(sensitivity->watch.progress, 1);
 }
 
+/* Evaluates each model on each neighbour as a task, then finds the objective and its bound. */
 uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]) {
@@ -194,12 +192,11 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
   sensitivity->steps = steps;
   list_steps(sensitivity);
   size_t n_evaluations = (size_t)sensitivity->n * objective->n;
-  struct pz_study_tasks tasks = {.run = evaluate_step,
-                                 .ctx = sensitivity,
-                                 .results = sensitivity->outcomes,
-                                 .result_bytes = sizeof *sensitivity->outcomes,
-                                 .progress = watch.progress,
-                                 .progress_units = 1};
+  struct pz_study_tasks tasks = {.run = evaluate_step, .ctx = sensitivity};
+  tasks.progress = watch.progress;
+  tasks.progress_units = 1;
+  tasks.results = sensitivity->outcomes;
+  tasks.result_bytes = sizeof *sensitivity->outcomes;
   pz_study_phase_begin(call, watch.progress, "sensitivity", "evaluations", n_evaluations);
   pz_study_run_tasks(call, study->search, n_evaluations, &tasks);
   pz_study_phase_end(call, watch.progress);

@@ -1,9 +1,8 @@
-/* Design spaces and the fields of files, for users of the library: opening a space, describing
- * it as JSON together with the number of its chips, and listing the fields that chip, cluster
- * and space files accept. */
+/* Design spaces and the fields of files, for users of the library: opens a space, describes it as
+ * JSON with the number of its chips, and lists the fields that chip, cluster and space files
+ * accept. */
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/call.h"
 #include "core/json.h"
 #include "search/search.h"
@@ -16,6 +15,7 @@ struct space_opening {
   struct pz_space **out;
 };
 
+/* Reads a space by name, or from a text, into an object of its own. */
 static void open_space(struct pz_call *call, void *ctx) {
   struct space_opening *opening = ctx;
   struct pz_call own;
@@ -49,6 +49,7 @@ struct space_description {
   char **text;
 };
 
+/* Returns the JSON of a space with its number of chips and, if listable, of those in budget. */
 static void describe_space(struct pz_call *call, void *ctx) {
   struct space_description *description = ctx;
   struct pz_limits limits = {.mm2 = 0};
@@ -84,6 +85,7 @@ struct field_listing {
   char **text;
 };
 
+/* Lists the fields of a kind of file, one of pz_file_names. */
 static void list_file_fields(struct pz_call *call, void *ctx) {
   static void (*const describe[])(json_t *) = {pz_chip_fields, pz_cluster_fields, pz_space_fields};
   struct field_listing *listing = ctx;

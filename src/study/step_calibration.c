@@ -9,7 +9,6 @@
 
 #include "chip/chip.h"
 #include "core/file.h"
-#include "core/text.h"
 #include "core/vec.h"
 #include "launch/run_log.h"
 #include "plan/plan_fill.h"
@@ -27,6 +26,7 @@ struct step_reader {
   struct pz_vec files; /* const char *: paths of all files that were read */
 };
 
+/* Records the path of a file that the calibration has read. */
 static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *path) {
   const char *copy = pz_copy_text(call, path);
   pz_append(call, &reader->files, &copy);
@@ -58,6 +58,7 @@ static void add_step(struct pz_call *call, struct step_reader *reader, const cha
 
 /* ---- the steps of a table ------------------------------------------------------------------- */
 
+/* Adds the measured steps of a table of runs, and a note about each row that is not used. */
 static void add_table(struct pz_call *call, struct step_reader *reader, const char *path,
                       const char *text, size_t bytes, struct pz_vec *steps) {
   static const char *const file_columns[] = {"model", "chip", "cluster"};
@@ -101,33 +102,25 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
 
 static void free_run_plan(void *run) { pz_run_plan_free(run); }
 
-/* Returns the run of a log, by the log itself or by the file `plan`; the call frees it. */
-static const struct pz_run_plan *read_logged_run(struct pz_call *call,
-                                                 const struct step_reader *reader, const char *path,
-                                                 const char *text, size_t bytes, const char *plan) {
-  struct pz_run_plan_options plan_options = pz_run_plan_options_default();
-  struct pz_run_plan *run = NULL;
-  if (plan) {
-    size_t plan_bytes = 0;
-    char *plan_text = pz_file_text(call, plan, PZ_PLAN_FILE_MOST_BYTES, &plan_bytes);
-    plan_options.devices = reader->options->devices;
-    plan_options.log = text;
-    plan_options.log_name = path;
-    pz_must(call, pz_run_plan_read(plan, plan_text, plan_bytes, &plan_options, &run,
-                                   pz_call_error(call)));
-    pz_close(call, plan_text);
-  } else {
-    pz_must(call, pz_run_plan_read(path, text, bytes, &plan_options, &run, pz_call_error(call)));
-  }
-  pz_defer(call, free_run_plan, run);
-  return run;
-}
-
-/* Adds the measured step of a run log. */
+/* Adds the measured step of a run log, which the log itself or the file `plan_path` describes. */
 static void add_log(struct pz_call *call, struct step_reader *reader, const char *path,
                     const char *text, size_t bytes, const char *plan_path, struct pz_vec *steps) {
   const struct pz_calibrate_steps_options *options = reader->options;
-  const struct pz_run_plan *run = read_logged_run(call, reader, path, text, bytes, plan_path);
+  struct pz_run_plan_options plan_options = pz_run_plan_options_default();
+  struct pz_run_plan *run = NULL;
+  struct pz_error *err = pz_call_error(call);
+  if (plan_path) {
+    size_t plan_bytes = 0;
+    char *plan_text = pz_file_text(call, plan_path, PZ_PLAN_FILE_MOST_BYTES, &plan_bytes);
+    plan_options.devices = options->devices;
+    plan_options.log = text;
+    plan_options.log_name = path;
+    pz_must(call, pz_run_plan_read(plan_path, plan_text, plan_bytes, &plan_options, &run, err));
+    pz_close(call, plan_text);
+  } else {
+    pz_must(call, pz_run_plan_read(path, text, bytes, &plan_options, &run, err));
+  }
+  pz_defer(call, free_run_plan, run);
   const char *chip_name = options->chip ? options->chip : run->chip;
   const char *cluster_name = options->cluster ? options->cluster : run->cluster;
   if (!chip_name)
@@ -138,9 +131,9 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
   struct pz_cluster cluster;
   pz_chip_read(call, chip_name, chip);
   pz_fill_plan(call, plan, chip);
-  if (cluster_name) pz_must(call, pz_cluster_load(cluster_name, &cluster, pz_call_error(call)));
+  if (cluster_name) pz_must(call, pz_cluster_load(cluster_name, &cluster, err));
   pz_must(call, pz_network_find(chip, cluster_name ? &cluster : NULL, plan->devices, "devices",
-                                network, pz_call_error(call)));
+                                network, err));
   struct pz_job job = {.model = run->model,
                        .config = run->config,
                        .chip = chip,
@@ -155,7 +148,7 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
 
 /* ---- all files ------------------------------------------------------------------------------ */
 
-/* Cuts the next word off a comma-separated list; NULL after the last word. */
+/* Cuts the next word off the comma-separated list *rest, and returns NULL after the last word. */
 static char *next_word(char **rest) {
   char *word = *rest;
   char *comma = word ? strchr(word, ',') : NULL;
@@ -164,8 +157,7 @@ static char *next_word(char **rest) {
   return word;
 }
 
-/* Reads the steps of files; `plans` are the plans of the logs, or NULL.  Returns a vector of
- * struct pz_measured_step. */
+/* Returns the steps of files as struct pz_measured_step; `plans` are those of the logs, or NULL. */
 static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader, const char *paths,
                                 const char *plans) {
   struct pz_vec steps;
@@ -230,22 +222,8 @@ static struct pz_step_errors mean_errors(const struct pz_step_residual *residual
                                  .after = sum.after / n};
 }
 
-/* Returns the kinds of runs (dense or with experts, by precision) among the steps, as the bit
- * set of struct pz_correction. */
-static int64_t kinds_of_runs(struct pz_call *call, const struct pz_vec *steps) {
-  int64_t kinds = 0;
-  for (uint32_t i = 0; i < steps->n; i++) {
-    const struct pz_measured_step *step = pz_vec_at(steps, struct pz_measured_step, i);
-    struct pz_prediction prediction = pz_predict(call, step->job, step->plan, NULL);
-    kinds |=
-        pz_correction_kind(prediction.active_params < prediction.params, step->plan->precision);
-  }
-  return kinds;
-}
-
-/* Returns the chip of all steps with the correction, under a name that states its source, or
- * NULL if the steps are of several chips.  The factor of memory stays, because steps say nothing
- * about it. */
+/* Returns the chip of all steps with the correction and a name that states its source, or NULL if
+ * there are several chips.  The factor of memory stays, because steps say nothing about it. */
 static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *reader,
                                             const struct pz_vec *steps,
                                             const struct pz_correction *correction) {
@@ -290,7 +268,12 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   }
   correction.steps = n;
   correction.error = several_runs ? fmax(out->errors.left_out, LEAST_ERROR) : 0;
-  correction.kinds = kinds_of_runs(call, &steps);
+  correction.kinds = 0; /* set of the kinds of runs: dense or with experts, by precision */
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_prediction run = pz_predict(call, step[i].job, step[i].plan, NULL);
+    bool has_experts = run.active_params < run.params;
+    correction.kinds |= pz_correction_kind(has_experts, step[i].plan->precision);
+  }
   struct pz_step_factor *factors = pz_alloc(call, PZ_CORRECTION_FACTORS, sizeof *factors);
   pz_correction_tell(&correction, sensitivity, n, factors, PZ_CORRECTION_FACTORS);
   out->factors = factors;
@@ -317,6 +300,7 @@ struct calibrate_args {
   struct pz_step_calibration **out;
 };
 
+/* Checks the options, calibrates, and returns an object with the notes and the files read. */
 static void run_step_calibration(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
   struct pz_calibrate_steps_options options = pz_calibrate_steps_options_default();

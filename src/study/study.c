@@ -1,14 +1,12 @@
-/* Runs a study.  pz_study_open() checks the options, reads the space, the network and the
- * models, and applies defaults; pz_study_start() makes the evaluator and the search and finds
- * the step times of the reference chip, in whose units objectives are expressed;
- * pz_study_run_objective() hands one objective to the search.  The inputs as JSON are in
- * study_inputs.c. */
+/* Runs a study. pz_study_open() checks the options, reads the inputs, and applies defaults;
+ * pz_study_start() makes the evaluator and the search and finds the step times of the reference
+ * chip, in whose units objectives are expressed; pz_study_run_objective() hands one objective to
+ * the search.  The inputs as JSON are in study_inputs.c. */
 #include "study/study.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/num.h"
 #include "core/options.h"
 #include "core/text.h"
@@ -38,13 +36,16 @@ struct pz_study_options pz_study_options_default(void) {
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
+/* Raises an error unless a real option is in its range. */
 static void check_real(struct pz_call *call, const char *name, double value, double min,
                        double max) {
   bool in_range = value >= min && value <= max; /* false for NaN */
   if (!in_range) pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", name, value, min, max);
 }
 
-static void check_models(struct pz_call *call, const struct pz_study_options *options) {
+/* Raises an error for the first option that is out of its range or contradicts another one. */
+static void check_study_options(struct pz_call *call, const struct pz_study_options *options) {
+  static const int64_t MOST_STEPS = 1000000000000000, MOST_ROUNDS = 1000000000000000;
   pz_require_range(call, "number of models", options->n_models, 1, PZ_SEARCH_MOST_MODELS);
   for (uint32_t i = 0; i < options->n_models; i++) {
     const char *name = options->models[i];
@@ -64,11 +65,6 @@ static void check_models(struct pz_call *call, const struct pz_study_options *op
       if (strcmp(options->models[k], name) == 0)
         pz_raise(call, PZ_BAD_USE, "%s is given twice", name);
   }
-}
-
-static void check_study_options(struct pz_call *call, const struct pz_study_options *options) {
-  static const int64_t MOST_STEPS = 1000000000000000, MOST_ROUNDS = 1000000000000000;
-  check_models(call, options);
   if (!options->space_text) pz_require(call, options->space, "space");
   pz_require_range(call, "devices", options->devices, 1, 1 << 30);
   pz_require_range(call, "batch", options->batch, 1, 1 << 30);
@@ -130,12 +126,6 @@ static void read_study_space(struct pz_call *call, struct pz_study *study) {
   study->space.watts = study->limits.watts;
 }
 
-static void list_study_points(struct pz_call *call, struct pz_study *study) {
-  struct pz_call study_call = pz_call_in(call, &study->arena);
-  study->points =
-      pz_space_list_within(&study_call, &study->space, &study->limits, &study->n_points);
-}
-
 /* Reads the models and the question of the evaluator training. */
 static void read_training_study(struct pz_call *call, struct pz_study *study) {
   struct pz_training_question *question = &study->training;
@@ -153,13 +143,15 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
                                             .mtp = study->options.mtp,
                                             .offload = study->options.offload,
                                             .memory_margin = study->options.memory_margin};
+  struct pz_call study_call = pz_call_in(call, &study->arena);
   for (uint32_t i = 0; i < question->n_models; i++) {
-    struct pz_call study_call = pz_call_in(call, &study->arena);
     question->models[i] = pz_model_of_text(&study_call, study->options.models[i],
                                            &question->model_seq[i], &question->model_batch[i]);
     study->names[i] = question->models[i];
   }
-  if (study->options.pareto) list_study_points(call, study);
+  if (study->options.pareto)
+    study->points =
+        pz_space_list_within(&study_call, &study->space, &study->limits, &study->n_points);
 }
 
 /* Reads the network and the models of the evaluator original, and lists the chips. */
@@ -186,7 +178,9 @@ static void read_original_study(struct pz_call *call, struct pz_study *study) {
                                      .hbm_gib = options->hbm_gib,
                                      .quick_steps = pz_min(options->steps, QUICK_STEPS),
                                      .steps = options->steps};
-  list_study_points(call, study);
+  struct pz_call study_call = pz_call_in(call, &study->arena);
+  study->points =
+      pz_space_list_within(&study_call, &study->space, &study->limits, &study->n_points);
   struct pz_variant_choices choices = {&options->mbs, &options->tp, options->batch,
                                        options->devices};
   pz_portfolio_build(call, &study->portfolio, options->models, options->n_models, &choices,
@@ -196,6 +190,8 @@ static void read_original_study(struct pz_call *call, struct pz_study *study) {
 
 static void release_deferred_study(void *study) { pz_study_release(study); }
 
+/* Reads and checks the inputs of a study, which an error releases because that is deferred
+ * first. */
 void pz_study_open(struct pz_call *call, struct pz_study *study,
                    const struct pz_study_options *options, unsigned threads) {
   *study = (struct pz_study){.options = *options};
@@ -238,7 +234,7 @@ struct reference_task {
   } found[PZ_SEARCH_MOST_MODELS];
 };
 
-/* Finds the step time of model i on the reference chip. */
+/* Task i: finds the step time of model i on the reference chip. */
 static void find_reference(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct reference_task *task = ctx;
   struct pz_study *study = task->study;
@@ -265,12 +261,11 @@ static void find_reference(struct pz_call *call, void *ctx, size_t i, unsigned w
   out->step.step_s = plan.p.step_s;
 }
 
+/* Finds the step time of every model on the reference chip, one task for each model. */
 void pz_study_find_references(struct pz_call *call, struct pz_study *study, struct pz_watch watch) {
   struct reference_task task = {.study = study};
-  struct pz_study_tasks tasks = {.run = find_reference,
-                                 .ctx = &task,
-                                 .results = task.found,
-                                 .result_bytes = sizeof *task.found};
+  struct pz_study_tasks tasks = {.run = find_reference, .ctx = &task, .results = task.found};
+  tasks.result_bytes = sizeof *task.found;
   pz_study_phase_begin(call, watch.progress, "reference", "models", study->options.n_models);
   pz_study_run_tasks(call, study->search, study->options.n_models, &tasks);
   pz_study_phase_end(call, watch.progress);
@@ -282,10 +277,11 @@ void pz_study_find_references(struct pz_call *call, struct pz_study *study, stru
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* Frees the evaluator and the search of an earlier call that was stopped, and makes new ones. */
 void pz_study_start(struct pz_call *call, struct pz_study *study,
                     const struct pz_study_watch *watch) {
   bool training = pz_study_is_training(study);
-  pz_search_free(study->search); /* from an earlier call that was stopped */
+  pz_search_free(study->search);
   pz_evaluator_free(study->evaluator);
   study->search = NULL;
   study->evaluator = NULL;
@@ -322,14 +318,14 @@ void pz_study_start(struct pz_call *call, struct pz_study *study,
   pz_study_find_references(call, study, watch->watch);
 }
 
-static bool is_common(const struct pz_study *study, uint32_t i) { return i + 1 == study->n_runs; }
-
 const char *pz_study_run_name(const struct pz_study *study, uint32_t i) {
-  return is_common(study, i) && study->options.n_models > 1 ? "common" : study->options.models[i];
+  bool common = i + 1 == study->n_runs && study->options.n_models > 1;
+  return common ? "common" : study->options.models[i];
 }
 
+/* Returns the objective of run i: its models, their weights, and what throughput is relative to. */
 struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
-  bool training = pz_study_is_training(study), common = is_common(study, i);
+  bool training = pz_study_is_training(study), common = i + 1 == study->n_runs;
   struct pz_objective objective = {.kind = study->options.objective,
                                    .reference_taken = study->reference_taken,
                                    .devices = (double)study->options.devices};
@@ -351,6 +347,7 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
   return objective;
 }
 
+/* Searches the best chip for run i, with at most the rounds that are set for it. */
 void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i) {
   study->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(study, i),
                                                       .most_rounds = study->most_rounds[i]};
@@ -359,8 +356,8 @@ void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32
 
 /* ---- the best chip -------------------------------------------------------------------------- */
 
-/* The search evaluated chips with the largest memory, and more memory is never slower, so that
- * the choices are tried from the smallest on. */
+/* Returns the smallest GiB of HBM with which the best chip is as fast as with the largest, with
+ * which the search evaluated it: more memory is never slower. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run) {
   const struct pz_choices *hbm = &study->options.hbm_gib;
@@ -386,6 +383,7 @@ double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
   return (double)hbm->v[hbm->n - 1];
 }
 
+/* With the evaluator original, the memory is not a property of the chip and is set here. */
 void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out) {
   pz_space_chip(&study->space, &run->best, out);

@@ -42,13 +42,11 @@ struct pz_study {
   struct pz_search *search;
   struct pz_chip reference_chip;
   struct pz_taken reference_taken;
-  struct pz_step_cost
-      reference_step[PZ_SEARCH_MOST_MODELS]; /* step_s is HUGE_VAL if no plan fits */
+  struct pz_step_cost reference_step[PZ_SEARCH_MOST_MODELS]; /* HUGE_VAL if no plan fits */
 
   /* Objective runs: those of the single models, if asked for, then the common one. */
   struct pz_objective_run objective_run[PZ_SEARCH_MOST_MODELS + 1];
-  int64_t
-      most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* limits of rounds, or 0 until the gap is proved */
+  int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* 0: as many as prove the gap */
   uint32_t n_runs;
   struct pz_arena arena;
 };
@@ -96,9 +94,8 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i);
 /* Returns the name of objective run i: that of its model, or "common". */
 const char *pz_study_run_name(const struct pz_study *study, uint32_t i);
 
-/* Returns the GiB of HBM of the best chip of an objective run.  With the evaluator original it
- * is the smallest memory size with which the chip is as fast as with the largest one; with the
- * evaluator training it is a property of the chip. */
+/* Returns the GiB of HBM of the best chip of an objective run.  With the evaluator original it is
+ * the smallest size with which the chip is as fast as with the largest one. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run);
 

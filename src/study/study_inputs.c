@@ -8,41 +8,41 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-static void hash_workload(struct pz_call *call, const struct pz_workload *workload, char out[24]) {
-  json_t *built = pz_workload_json(call, workload);
-  struct pz_buffer *text = pz_buffer_new(call);
-  pz_json_add(call, text, built, JSON_COMPACT | JSON_SORT_KEYS);
-  pz_close(call, built);
-  snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text->text, text->bytes));
-  pz_close(call, text);
-}
-
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
+/* Hashes the JSON of each model's workload; with the evaluator original, its first variant. */
 void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
   struct pz_error *err = pz_call_error(call);
   for (uint32_t i = 0; i < study->options.n_models; i++) {
-    if (!pz_study_is_training(study)) {
+    struct pz_workload *loaded = NULL;
+    const struct pz_workload *workload;
+    if (pz_study_is_training(study)) {
+      struct pz_workload_options workload_options = study->options.workload;
+      if (study->training.model_seq[i]) workload_options.seq = study->training.model_seq[i];
+      pz_must(call, pz_workload_load(study->names[i], &workload_options, &loaded, err));
+      pz_defer(call, free_workload, loaded);
+      workload = loaded;
+      study->seq[i] = workload->options.seq;
+    } else {
+      workload = study->portfolio.variants[study->portfolio.first[i]].w;
       study->seq[i] = study->portfolio.seq[i];
-      hash_workload(call, study->portfolio.variants[study->portfolio.first[i]].w, study->digest[i]);
-      continue;
     }
-    struct pz_workload_options workload_options = study->options.workload;
-    struct pz_workload *workload = NULL;
-    if (study->training.model_seq[i]) workload_options.seq = study->training.model_seq[i];
-    pz_must(call, pz_workload_load(study->names[i], &workload_options, &workload, err));
-    pz_defer(call, free_workload, workload);
-    study->seq[i] = workload->options.seq;
-    hash_workload(call, workload, study->digest[i]);
-    if (workload->warning) pz_note_add(call, &study->notes, 0, workload->warning);
-    pz_close(call, workload);
+    json_t *json = pz_workload_json(call, workload);
+    struct pz_buffer *text = pz_buffer_new(call);
+    pz_json_add(call, text, json, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(study->digest[i], sizeof study->digest[i], "%016llx",
+             (unsigned long long)pz_hash(text->text, text->bytes));
+    pz_close(call, json);
+    pz_close(call, text);
+    if (!loaded) continue;
+    if (loaded->warning) pz_note_add(call, &study->notes, 0, loaded->warning);
+    pz_close(call, loaded);
   }
 }
 
@@ -56,6 +56,7 @@ static json_t *choices_json(const struct pz_choices *choices) {
   return list;
 }
 
+/* Returns the inputs as JSON: options, contents of the space and cluster, digests of models. */
 json_t *pz_study_inputs(const struct pz_study *study) {
   const struct pz_study_options *options = &study->options;
   const struct pz_workload_options *workload_options = &options->workload;
@@ -131,6 +132,7 @@ static void read_choices(struct pz_fields *fields, const char *key, struct pz_ch
   if (!valid) pz_fields_refuse(fields, key, "a list of increasing positive integers");
 }
 
+/* Reads the options with which ONNX files are imported. */
 static void read_import(struct pz_call *call, struct pz_fields *fields,
                         struct pz_workload_options *workload_options) {
   const json_t *import = pz_fields_value(fields, "import"), *dims = json_object_get(import, "dims");
@@ -158,6 +160,7 @@ static int read_name(struct pz_fields *fields, const char *key, const char *cons
   return 0;
 }
 
+/* Reads all members of the inputs, and raises the first error after the last member. */
 struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs) {
   static const struct pz_range COUNT = {1, 1 << 30}, SEQ = {0, 1 << 24};
   static const struct pz_range STEPS = {1, 1000000000000000}, SET = {0, PZ_ASSUME_ALL};

@@ -6,22 +6,23 @@ static void run_task(struct pz_call *call, void *ctx, size_t i, unsigned worker)
   tasks->run(call, tasks->ctx, i, worker);
 }
 
-static char *task_result(const struct pz_study_tasks *tasks, size_t i) {
-  return (char *)tasks->results + i * tasks->result_bytes;
-}
-
+/* Copies the result of task i to the buffer that is sent to the other ranks. */
 static void pack_task_result(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out) {
   const struct pz_study_tasks *tasks = ctx;
-  pz_buffer_add(call, out, task_result(tasks, i), tasks->result_bytes);
+  const char *results = tasks->results;
+  pz_buffer_add(call, out, results + i * tasks->result_bytes, tasks->result_bytes);
 }
 
+/* Stores the result of task i that another rank has sent, and counts its progress. */
 static void unpack_task_result(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *bytes) {
   const struct pz_study_tasks *tasks = ctx;
   pz_progress_add(tasks->progress, tasks->progress_units);
-  if (!pz_bytes_read(bytes, task_result(tasks, i), tasks->result_bytes))
+  char *results = tasks->results;
+  if (!pz_bytes_read(bytes, results + i * tasks->result_bytes, tasks->result_bytes))
     pz_raise(call, PZ_BAD_INPUT, "the result of a task is incomplete");
 }
 
+/* Runs the tasks on the threads of all ranks, which exchange the results if there are any. */
 void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                         const struct pz_study_tasks *tasks) {
   struct pz_study_tasks task_copy = *tasks;

@@ -23,9 +23,8 @@ struct pz_study_tasks {
 void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                         const struct pz_study_tasks *tasks);
 
-/* Begins a phase of a progress bar, which may be NULL.  pz_study_phase_end() finishes the bar,
- * or the end of the call if an error is raised; therefore the bar must not be a local variable
- * of a function that the error leaves. */
+/* Begins a phase of a progress bar, which may be NULL. pz_study_phase_end() or an error finishes
+ * the bar, which therefore must not be a local variable of a function that an error leaves. */
 void pz_study_phase_begin(struct pz_call *call, struct pz_progress *progress, const char *label,
                           const char *unit, uint64_t total);
 void pz_study_phase_end(struct pz_call *call, struct pz_progress *progress);

@@ -1,21 +1,19 @@
 /* Makes the report data of a search with the evaluator training.  pz_training_detail() appends,
  * in this order, one row for each model on the best chip and on existing chips (append_chip);
  * the best chips under tighter limits (append_front); the operators of each model's plan
- * (append_roofline); the layer schedules (schedules_json); and the cost breakdown of the best
- * and the reference chip (append_bill). */
-#include "study/training_detail.h"
+ * (append_operator); the layer schedules (schedules_json); and the cost breakdown of the best and
+ * the reference chip (append_bill). */
+#include "study/detail.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/num.h"
 #include "core/vec.h"
 #include "step/step_energy.h"
 #include "study/result_json.h"
 #include "study/tasks.h"
-#include "workload/op.h"
 
 struct training_details {
   struct pz_study *study;
@@ -33,6 +31,7 @@ struct chip_plan {
   bool fits;
 };
 
+/* Appends a row, whose reference it takes over, and raises an error if the row is NULL. */
 static void append_row(struct pz_call *call, json_t *rows, json_t *row) {
   if (json_array_append_new(rows, row) != 0) pz_raise_memory(call, "the report");
 }
@@ -169,6 +168,7 @@ struct operator_rows {
   const char *model;
 };
 
+/* Appends an operator of a step; pz_step_operators() calls it with struct operator_rows. */
 static void append_operator(struct pz_call *call, void *ctx,
                             const struct pz_step_operator *step_operator) {
   struct operator_rows *rows = ctx;
@@ -182,22 +182,11 @@ static void append_operator(struct pz_call *call, void *ctx,
                        step_operator->times));
 }
 
-static void append_roofline(struct pz_call *call, struct training_details *details, json_t *rows) {
-  for (uint32_t i = 0; i < details->study->options.n_models; i++) {
-    struct operator_rows request = {rows, details->study->options.models[i]};
-    struct chip_plan plan;
-    find_chip_plan(call, details, &details->best, i, &plan);
-    if (plan.fits)
-      pz_step_operators(call, &plan.question.job, &plan.found.plan, append_operator, &request);
-  }
-}
-
 /* ---- schedules ------------------------------------------------------------------------------ */
 
 static void free_deferred_schedules(void *schedules) { pz_plan_schedules_free(schedules); }
 
-/* Returns the schedules of all models' layers.  Models whose operators run one after another
- * have none.  Returns a new reference. */
+/* Returns a new reference to the layer schedules of the models whose operators overlap. */
 static json_t *schedules_json(struct pz_call *call, struct training_details *details) {
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_layer_schedule));
@@ -222,21 +211,17 @@ static json_t *schedules_json(struct pz_call *call, struct training_details *det
 
 /* ---- cost breakdown ------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), n_end = strlen(end);
-  return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
 /* Appends the parts of the area, the power and the price of a chip. */
 static void append_bill(struct pz_call *call, const struct pz_chip *chip, const char *role,
                         json_t *rows) {
   json_t *bill = pz_json_built(call, pz_bill_json(chip)), *value;
   const char *key;
   json_object_foreach(bill, key, value) {
-    const char *sum = NULL;
-    if (ends_with(key, "_mm2") && strcmp(key, "area_mm2") != 0) sum = "area"; /* not the total */
-    if (ends_with(key, "_watts")) sum = "watts";
-    if (ends_with(key, "_dollars")) sum = "dollars";
+    const char *sum = NULL, *unit = strrchr(key, '_');
+    if (!unit) continue;
+    if (strcmp(unit, "_mm2") == 0 && strcmp(key, "area_mm2") != 0) sum = "area"; /* not the total */
+    if (strcmp(unit, "_watts") == 0) sum = "watts";
+    if (strcmp(unit, "_dollars") == 0) sum = "dollars";
     double amount = json_number_value(value);
     if (!sum || !(amount > 0)) continue;
     append_row(call, rows,
@@ -245,6 +230,7 @@ static void append_bill(struct pz_call *call, const struct pz_chip *chip, const 
   }
 }
 
+/* Appends the lists in the order of the report: chips, front, roofline, schedules, bills. */
 json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct pz_watch watch) {
   struct training_details details = {
       .study = study, .run = &study->objective_run[study->n_runs - 1], .watch = watch};
@@ -261,7 +247,13 @@ json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct 
     append_chip(call, &details, &chip, "built", chips);
   }
   append_front(call, &details, json_object_get(detail, "front"));
-  append_roofline(call, &details, json_object_get(detail, "roofline"));
+  for (uint32_t i = 0; i < study->options.n_models; i++) { /* operators of each model's plan */
+    struct operator_rows rows = {json_object_get(detail, "roofline"), study->options.models[i]};
+    struct chip_plan plan;
+    find_chip_plan(call, &details, &details.best, i, &plan);
+    if (plan.fits)
+      pz_step_operators(call, &plan.question.job, &plan.found.plan, append_operator, &rows);
+  }
   json_t *layers = schedules_json(call, &details);
   append_bill(call, &details.best, "best", bills);
   append_bill(call, &study->reference_chip, "reference", bills);

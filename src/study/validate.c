@@ -20,6 +20,7 @@ const char *const pz_point_kind_names[] = {"run", "passes", "operator", NULL};
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
+/* Adds the errors of a point's time and peak memory to a group, or counts it as not predicted. */
 static void add_point_errors(struct pz_errors *errors, const struct pz_validation_point *point) {
   if (!pz_point_is_compared(point)) {
     errors->not_predicted++;
@@ -30,9 +31,8 @@ static void add_point_errors(struct pz_errors *errors, const struct pz_validatio
     pz_errors_memory(errors, point->predicted_bytes / point->measured_bytes - 1);
 }
 
-/* Groups the points of quality ok, or all others, in a vector of struct pz_errors.  An operator
- * that is measured on many chips counts twice: in the group of its chip, and in the group of its
- * kind on all chips. */
+/* Returns the groups (struct pz_errors) of the points of quality ok, or of all others.  An operator
+ * measured on many chips is in the group of its chip and in that of its kind on all chips. */
 static struct pz_vec group_errors(struct pz_call *call, const struct pz_validation_point *points,
                                   uint32_t n, bool ok) {
   struct pz_vec groups;
@@ -53,129 +53,71 @@ static struct pz_vec group_errors(struct pz_call *call, const struct pz_validati
 
 /* ---- totals over training runs -------------------------------------------------------------- */
 
-enum run_total {
-  TOTAL_ALL,
-  TOTAL_DENSE,
-  TOTAL_DENSE_NODE,
-  TOTAL_TPU,
-  TOTAL_EXPERTS,
-  TOTAL_FP8,
-  TOTAL_CONTEXT,
-  TOTAL_ZERO_BUBBLE,
-  TOTAL_NVFP4,
-  TOTAL_LORA,
-  TOTAL_HYBRID,
-  TOTALS
-};
+/* Names of the totals, in the order in which find_totals() decides on them. */
+static const char *const total_names[] = {"all runs",
+                                          "dense bf16 on GPUs",
+                                          "dense bf16 on GPUs, single node",
+                                          "on TPUs",
+                                          "with experts",
+                                          "dense fp8",
+                                          "dense, context parallel, on GPUs",
+                                          "zero bubble",
+                                          "dense nvfp4",
+                                          "LoRA",
+                                          "with state-space layers"};
+enum { TOTALS = sizeof total_names / sizeof *total_names };
 
-static const char *const total_names[TOTALS] = {
-    [TOTAL_ALL] = "all runs",
-    [TOTAL_DENSE] = "dense bf16 on GPUs",
-    [TOTAL_DENSE_NODE] = "dense bf16 on GPUs, single node",
-    [TOTAL_TPU] = "on TPUs",
-    [TOTAL_EXPERTS] = "with experts",
-    [TOTAL_FP8] = "dense fp8",
-    [TOTAL_CONTEXT] = "dense, context parallel, on GPUs",
-    [TOTAL_ZERO_BUBBLE] = "zero bubble",
-    [TOTAL_NVFP4] = "dense nvfp4",
-    [TOTAL_LORA] = "LoRA",
-    [TOTAL_HYBRID] = "with state-space layers"};
-
-/* Returns whether a training run counts in a total. */
-static bool run_counts_in(enum run_total total, const struct pz_validation_point *point) {
+/* Sets for each total whether a training run counts in it. */
+static void find_totals(const struct pz_validation_point *point, bool counts[TOTALS]) {
   const char *work = point->work ? point->work : "";
-  switch (total) {
-  case TOTAL_ALL: return true;
-  case TOTAL_DENSE: return point->dense && !point->tpu;
-  case TOTAL_DENSE_NODE: return point->dense && !point->tpu && point->one_node;
-  case TOTAL_TPU: return point->tpu;
-  case TOTAL_EXPERTS: return strcmp(work, "experts") == 0;
-  case TOTAL_FP8: return strcmp(work, "fp8") == 0;
-  case TOTAL_CONTEXT:
-    return point->context && !point->tpu &&
-           (strcmp(work, "fp8") == 0 || strcmp(work, "16-bit") == 0);
-  case TOTAL_ZERO_BUBBLE: return point->zero_bubble;
-  case TOTAL_NVFP4: return strcmp(work, "nvfp4") == 0;
-  case TOTAL_LORA: return strcmp(work, "LoRA") == 0;
-  case TOTAL_HYBRID: return strcmp(work, "state-space layers") == 0;
-  case TOTALS: break;
-  }
-  return false;
-}
-
-static const struct pz_errors *total_errors(struct pz_call *call,
-                                            const struct pz_validation_point *points, uint32_t n) {
-  struct pz_errors *totals = pz_alloc(call, TOTALS, sizeof *totals);
-  for (enum run_total total = 0; total < TOTALS; total++) {
-    totals[total] = (struct pz_errors){.name = total_names[total], .kind = PZ_POINT_RUN};
-    for (uint32_t i = 0; i < n; i++) {
-      const struct pz_validation_point *point = &points[i];
-      if (point->kind == PZ_POINT_RUN && pz_point_is_ok(point) && run_counts_in(total, point))
-        add_point_errors(&totals[total], point);
-    }
-    pz_errors_finish(&totals[total]);
-  }
-  return totals;
+  bool dense = point->dense && !point->tpu, fp8 = strcmp(work, "fp8") == 0;
+  bool context = point->context && !point->tpu && (fp8 || strcmp(work, "16-bit") == 0);
+  const bool values[TOTALS] = {true,
+                               dense,
+                               dense && point->one_node,
+                               point->tpu,
+                               strcmp(work, "experts") == 0,
+                               fp8,
+                               context,
+                               point->zero_bubble,
+                               strcmp(work, "nvfp4") == 0,
+                               strcmp(work, "LoRA") == 0,
+                               strcmp(work, "state-space layers") == 0};
+  memcpy(counts, values, sizeof values);
 }
 
 /* ---- order of plans ------------------------------------------------------------------------- */
 
-/* Returns whether the prediction of a run takes part in the order of its plans. */
+/* Returns whether a run takes part in an order of plans: it has a job and can be compared. */
 static bool is_ordered(const struct pz_validation_point *point) {
   return point->job && pz_point_is_ok(point) && pz_point_is_compared(point);
 }
 
-/* Collects the runs of the same job as run `first`.  Returns 0 if an earlier run has this job,
- * whose runs were collected then. */
-static uint32_t collect_runs_of_job(const struct pz_validation_point *points, uint32_t n,
-                                    uint32_t first, const struct pz_validation_point **runs) {
-  uint32_t n_runs = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    if (!is_ordered(&points[i]) || strcmp(points[i].job, points[first].job) != 0) continue;
-    if (i < first) return 0;
-    runs[n_runs] = &points[i];
-    n_runs++;
-  }
-  return n_runs;
-}
-
-/* Returns whether two runs have the same plan.  A run without known `choices`
- * has the plan of no other run. */
+/* Returns whether two runs have the same plan.  Plans are unequal if `choices` are unknown. */
 static bool has_same_plan(const struct pz_validation_point *first,
                           const struct pz_validation_point *second) {
   if (first == second) return true;
   return first->choices && second->choices && strcmp(first->choices, second->choices) == 0;
 }
 
-/* Finds the distinct plans of some runs and returns their number.  The runs of one plan count
- * once, with the median of their times, so that a plan that was measured often weighs no more
- * than another.  `times` is scratch for n numbers. */
-static uint32_t merge_runs_of_plans(const struct pz_validation_point *const *runs, uint32_t n,
-                                    double *predicted, double *measured, double *times) {
-  uint32_t n_plans = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t first_of_plan = 0, n_times = 0;
-    while (!has_same_plan(runs[first_of_plan], runs[i])) first_of_plan++;
-    if (first_of_plan < i) continue;
-    for (uint32_t j = i; j < n; j++) {
-      if (!has_same_plan(runs[i], runs[j])) continue;
-      times[n_times] = runs[j]->measured_s;
-      n_times++;
-    }
-    predicted[n_plans] = runs[i]->predicted_s;
-    measured[n_plans] = pz_median(times, n_times);
-    n_plans++;
-  }
-  return n_plans;
-}
-
-/* Appends how well the plans of one job are ordered, or nothing if there are too few of them. */
+/* Appends how well the plans of one job are ordered, unless there are too few.  The runs of a plan
+ * count once, with their median time, so that a plan measured often weighs no more than others. */
 static void append_order(struct pz_call *call, const struct pz_validation_point *const *runs,
                          uint32_t n_runs, struct pz_vec *orders) {
   double *predicted = pz_alloc(call, n_runs, sizeof *predicted);
   double *measured = pz_alloc(call, n_runs, sizeof *measured);
   double *scratch = pz_alloc(call, 2 * (size_t)n_runs, sizeof *scratch);
-  uint32_t n = merge_runs_of_plans(runs, n_runs, predicted, measured, scratch);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < n_runs; i++) {
+    uint32_t first_of_plan = 0, n_times = 0;
+    while (!has_same_plan(runs[first_of_plan], runs[i])) first_of_plan++;
+    if (first_of_plan < i) continue;
+    for (uint32_t k = i; k < n_runs; k++)
+      if (has_same_plan(runs[i], runs[k])) scratch[n_times++] = runs[k]->measured_s;
+    predicted[n] = runs[i]->predicted_s;
+    measured[n] = pz_median(scratch, n_times);
+    n++;
+  }
   if (n < PZ_LEAST_PLANS) return;
   struct pz_plan_order order = {.model = runs[0]->model,
                                 .shape = runs[0]->shape,
@@ -217,8 +159,16 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
   pz_vec_init(&orders, call->arena, sizeof(struct pz_plan_order));
   pz_vec_init(&means, call->arena, sizeof(struct pz_order_mean));
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t n_runs = is_ordered(&points[i]) ? collect_runs_of_job(points, n, i, runs) : 0;
-    if (n_runs > 0) append_order(call, runs, n_runs, &orders);
+    /* Collects the runs of this job, unless an earlier run has it, whose plans are ordered then. */
+    uint32_t n_runs = 0;
+    bool is_first = is_ordered(&points[i]);
+    for (uint32_t k = 0; k < n && is_first; k++) {
+      if (!is_ordered(&points[k]) || strcmp(points[k].job, points[i].job) != 0) continue;
+      if (k < i) is_first = false;
+      runs[n_runs] = &points[k];
+      n_runs++;
+    }
+    if (is_first) append_order(call, runs, n_runs, &orders);
   }
   for (uint32_t i = 0; i < orders.n; i++) {
     const char *group = pz_vec_at(&orders, struct pz_plan_order, i)->group;
@@ -236,17 +186,29 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
   validation->n_order_means = means.n;
 }
 
+/* Groups the points, totals the training runs, and orders the plans of each job. */
 struct pz_validation pz_validation_summarize(struct pz_call *call,
                                              const struct pz_validation_point *points, uint32_t n) {
   struct pz_vec groups = group_errors(call, points, n, true);
   struct pz_vec apart = group_errors(call, points, n, false);
+  struct pz_errors *totals = pz_alloc(call, TOTALS, sizeof *totals);
+  for (int k = 0; k < TOTALS; k++)
+    totals[k] = (struct pz_errors){.name = total_names[k], .kind = PZ_POINT_RUN};
+  for (uint32_t i = 0; i < n; i++) {
+    bool counts[TOTALS];
+    if (points[i].kind != PZ_POINT_RUN || !pz_point_is_ok(&points[i])) continue;
+    find_totals(&points[i], counts);
+    for (int k = 0; k < TOTALS; k++)
+      if (counts[k]) add_point_errors(&totals[k], &points[i]);
+  }
+  for (int k = 0; k < TOTALS; k++) pz_errors_finish(&totals[k]);
   struct pz_validation validation = {.points = points,
                                      .n_points = n,
                                      .groups = groups.items,
                                      .n_groups = groups.n,
                                      .apart = apart.items,
                                      .n_apart = apart.n,
-                                     .totals = total_errors(call, points, n),
+                                     .totals = totals,
                                      .n_totals = TOTALS};
   order_plans(call, points, n, &validation);
   return validation;
@@ -257,6 +219,7 @@ struct pz_validation pz_validation_summarize(struct pz_call *call,
 const char *const pz_limit_heads[PZ_LIMITEDS + 1] = {
     "group", "mean_error", "memory_error", "not_predicted", "rank_correlation", "regret"};
 
+/* Reads a row for each limited group; an empty cell becomes NaN, which limits nothing. */
 void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
                      struct pz_validation *validation) {
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
@@ -280,14 +243,15 @@ void pz_limits_parse(struct pz_call *call, const char *name, const char *text, s
   validation->n_limits = csv->rows;
 }
 
+/* Returns the limit of a group on one of its values, or NaN if it has none. */
 double pz_limit_of(const struct pz_validation *validation, const char *name, enum pz_limited what) {
-  for (uint32_t i = 0; i < validation->n_limits;
-       i++) /* several rows of the table may limit one name */
+  for (uint32_t i = 0; i < validation->n_limits; i++) /* several rows may limit one name */
     if (strcmp(validation->limits[i].group, name) == 0 && !isnan(validation->limits[i].value[what]))
       return validation->limits[i].value[what];
   return (double)NAN;
 }
 
+/* Sets the values of the group `name` of a list: mean errors, and points without a prediction. */
 static void look_up_errors(const struct pz_errors *list, uint32_t n, const char *name,
                            double values[PZ_LIMITEDS]) {
   for (uint32_t i = 0; i < n; i++) {
@@ -298,31 +262,28 @@ static void look_up_errors(const struct pz_errors *list, uint32_t n, const char 
   }
 }
 
-/* Sets the values that a limit on `name` is compared with.  A value that does not exist is NaN. */
-static void look_up_values(const struct pz_validation *validation, const char *name,
-                           double values[PZ_LIMITEDS]) {
-  for (int k = 0; k < PZ_LIMITEDS; k++) values[k] = (double)NAN;
-  look_up_errors(validation->groups, validation->n_groups, name, values);
-  look_up_errors(validation->totals, validation->n_totals, name, values);
-  for (uint32_t i = 0; i < validation->n_orders; i++) {
-    if (strcmp(validation->orders[i].name, name) != 0) continue;
-    values[PZ_LIMITED_RANK] = validation->orders[i].rank_correlation;
-    values[PZ_LIMITED_REGRET] = validation->orders[i].regret;
-  }
-  for (uint32_t i = 0; i < validation->n_order_means; i++) {
-    if (strcmp(validation->order_means[i].name, name) != 0) continue;
-    values[PZ_LIMITED_RANK] = validation->order_means[i].rank_correlation;
-    values[PZ_LIMITED_REGRET] = validation->order_means[i].regret;
-  }
-}
-
+/* Looks up the values of every limited group, and lists those that do not hold. */
 void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   struct pz_vec broken;
   pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
   for (uint32_t i = 0; i < validation->n_limits; i++) {
     const struct pz_limit *limit = &validation->limits[i];
+    /* The values that the limit is compared with.  A value that does not exist is NaN. */
+    const char *name = limit->group;
     double values[PZ_LIMITEDS];
-    look_up_values(validation, limit->group, values);
+    for (int k = 0; k < PZ_LIMITEDS; k++) values[k] = (double)NAN;
+    look_up_errors(validation->groups, validation->n_groups, name, values);
+    look_up_errors(validation->totals, validation->n_totals, name, values);
+    for (uint32_t k = 0; k < validation->n_orders; k++) {
+      if (strcmp(validation->orders[k].name, name) != 0) continue;
+      values[PZ_LIMITED_RANK] = validation->orders[k].rank_correlation;
+      values[PZ_LIMITED_REGRET] = validation->orders[k].regret;
+    }
+    for (uint32_t k = 0; k < validation->n_order_means; k++) {
+      if (strcmp(validation->order_means[k].name, name) != 0) continue;
+      values[PZ_LIMITED_RANK] = validation->order_means[k].rank_correlation;
+      values[PZ_LIMITED_REGRET] = validation->order_means[k].regret;
+    }
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
       struct pz_broken_limit violated = {limit->group, k, values[k], limit->value[k]};
       /* Comparisons with NaN are false, so a limit without a value to compare is broken. */
@@ -346,9 +307,8 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
     const char *text = pz_embedded_text(pz_embedded_limits, built_in);
     pz_limits_parse(call, built_in, text, strlen(text), validation);
     if (for_operators) {
-      /* Drops built-in limits that do not apply to the given tables: those of groups with few
-       * rows, whose mean says little, and those over all chips, whose mean depends on the mix of
-       * chips. */
+      /* Drops limits of groups with few rows, whose mean says little, and those over all chips,
+       * whose mean depends on the mix of chips. */
       static const uint32_t LEAST_ROWS = 20;
       struct pz_vec kept;
       pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));

@@ -1,9 +1,7 @@
 /* Validation: compares predictions with measurements, by group, and checks limits on the errors.
- *
  * The shipped data (study/measured.h) are the regression test of the model's accuracy: a change
- * that makes a group worse than its limit appears in `broken` of struct pz_validation.  Designed
- * for thousands of rows.  pz_validate() of phaze/phaze.h does all of it; the parts below are for
- * tests. */
+ * that makes a group worse than its limit appears in `broken` of struct pz_validation.
+ * pz_validate() of phaze/phaze.h does all of it; the parts below are for tests. */
 #ifndef PZ_STUDY_VALIDATE_H
 #define PZ_STUDY_VALIDATE_H
 

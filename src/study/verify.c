@@ -3,11 +3,9 @@
  * that the boxes cover the space and prove the gap, and check_boxes() that chips drawn from the
  * boxes, evaluated without the bounds of the search, are not better than the bounds say.  A
  * difference is a finding, which is reported; only what prevents the verification is an error. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -35,6 +33,7 @@ struct verification {
 static void report_finding(struct verification *verification, bool holds, const char *format, ...)
     PZ_PRINTF(3, 4);
 
+/* Reports a finding to the caller, on rank 0 alone.  The verification fails if it does not hold. */
 static void report_finding(struct verification *verification, bool holds, const char *format, ...) {
   char text[600];
   va_list args;
@@ -48,8 +47,7 @@ static void report_finding(struct verification *verification, bool holds, const 
 
 /* ---- saved parts ---------------------------------------------------------------------------- */
 
-/* Returns whether two values differ, and appends the path of the first difference to `path`,
- * such as best.models[2].plan. */
+/* Returns whether two values differ, and appends where to `path`, such as best.models[2].plan. */
 static bool find_json_difference(const json_t *saved, const json_t *recomputed, char *path,
                                  size_t size) {
   size_t end = strlen(path), n;
@@ -78,18 +76,13 @@ struct compared_texts {
   size_t size;
 };
 
+/* Appends the path of the first difference of two JSON texts.  It runs within a border, because a
+ * changed run file may contain a text that is no JSON; the path then stays empty. */
 static void compare_texts(struct pz_call *call, void *ctx) {
   const struct compared_texts *texts = ctx;
   const json_t *saved = pz_json_read(call, "", texts->saved, strlen(texts->saved));
   const json_t *recomputed = pz_json_read(call, "", texts->recomputed, strlen(texts->recomputed));
   (void)find_json_difference(saved, recomputed, texts->path, texts->size);
-}
-
-/* Appends the path of the first difference of two JSON texts, or nothing if one is no JSON. */
-static void find_text_difference(const char *saved, const char *recomputed, char *path,
-                                 size_t size) {
-  struct compared_texts texts = {saved, recomputed, path, size};
-  (void)!pz_border(compare_texts, &texts, NULL);
 }
 
 /* Compares every part of the saved run with the recomputed one.  Only rank 0 has the files. */
@@ -116,7 +109,8 @@ static void check_parts(struct pz_call *call, struct verification *verification)
     *path = '\0';
     if (!same && is_text) {
       const char *other = pz_run_file_read_text(call, recomputed, part);
-      if (other) find_text_difference(text, other, path, sizeof path);
+      struct compared_texts texts = {text, other, path, sizeof path};
+      if (other) (void)!pz_border(compare_texts, &texts, NULL);
     }
     report_finding(verification, same, "%s: %s%s%s", pz_part_names[part],
                    same ? "same when recomputed" : "other than recomputed",
@@ -137,7 +131,8 @@ struct box_sample {
   bool *closed_rightly; /* whether each drawn box was closed rightly */
 };
 
-/* Returns the objective of a chip at a price with the best plans, found without bounds. */
+/* Returns the objective of a chip with its best plans, which are found without bounds.  `price` has
+ * the area, power and dollars with which the objective is computed. */
 static double unbounded_objective(struct pz_call *call, const struct box_sample *sample,
                                   unsigned worker, const struct pz_boxed *chip,
                                   const struct pz_taken *price) {
@@ -159,24 +154,28 @@ static double unbounded_objective(struct pz_call *call, const struct box_sample 
   return pz_objective_value(objective, steps, price);
 }
 
-/* Returns whether the box was closed rightly, as far as some of its chips show. */
-static bool box_is_right(struct pz_call *call, const struct box_sample *sample, unsigned worker,
-                         const struct drawn_box *drawn) {
+/* Task i: checks whether drawn box i was closed rightly, as far as some of its chips show. */
+static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
+  struct box_sample *sample = ctx;
   const struct pz_space *space = &sample->study->space;
   const struct pz_limits *limits = &sample->study->limits;
-  const struct pz_closed_box *closed = drawn->box;
+  const struct pz_closed_box *closed = sample->boxes[i].box;
   double bound = closed->bound * (1 + TOLERANCE), best = sample->run->value * (1 + TOLERANCE);
+  double value = 0, most = 0;
   struct pz_boxed box, chip;
   pz_boxed_set(space, &closed->box, &box);
-  if (closed->end == PZ_BOX_INFEASIBLE) return pz_boxed_breaks(&box, limits) != NULL;
+  if (closed->end == PZ_BOX_INFEASIBLE) {
+    sample->closed_rightly[i] = pz_boxed_breaks(&box, limits) != NULL;
+    return;
+  }
   if (closed->end == PZ_BOX_EVALUATED) {
-    double value = unbounded_objective(call, sample, worker, &box, &box.least);
-    return value <= bound && value <= best && closed->value <= best;
+    value = unbounded_objective(call, sample, worker, &box, &box.least);
+    sample->closed_rightly[i] = value <= bound && value <= best && closed->value <= best;
+    return;
   }
   /* Closed by a bound, which holds for chips within the limits. */
-  struct pz_box drawn_chip_box = pz_box_of(&drawn->chip);
+  struct pz_box drawn_chip_box = pz_box_of(&sample->boxes[i].chip);
   pz_boxed_set(space, &drawn_chip_box, &chip);
-  double value = 0, most = 0;
   if (!pz_boxed_breaks(&chip, limits))
     value = unbounded_objective(call, sample, worker, &chip, &chip.least);
   if (pz_study_is_training(sample->study)) {
@@ -186,12 +185,7 @@ static bool box_is_right(struct pz_call *call, const struct box_sample *sample, 
     pz_boxed_set(space, &largest, &chip);
     most = unbounded_objective(call, sample, worker, &chip, &box.least);
   }
-  return value <= bound && most <= bound;
-}
-
-static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct box_sample *sample = ctx;
-  sample->closed_rightly[i] = box_is_right(call, sample, worker, &sample->boxes[i]);
+  sample->closed_rightly[i] = value <= bound && most <= bound;
 }
 
 /* Draws a random chip of a box: one within the limits if there is any among MOST_DRAWS draws. */
@@ -232,10 +226,9 @@ static void check_boxes(struct pz_call *call, struct verification *verification,
     sample.boxes[k].box = &run->boxes[order[k]];
     sample.boxes[k].chip = draw_chip(study, &sample.boxes[k].box->box, &seed);
   }
-  struct pz_study_tasks tasks = {.run = check_drawn_box,
-                                 .ctx = &sample,
-                                 .results = sample.closed_rightly,
-                                 .result_bytes = sizeof *sample.closed_rightly};
+  struct pz_study_tasks tasks = {.run = check_drawn_box, .ctx = &sample};
+  tasks.results = sample.closed_rightly;
+  tasks.result_bytes = sizeof *sample.closed_rightly;
   pz_study_run_tasks(call, study->search, n_drawn, &tasks);
   for (uint32_t k = 0; k < n_drawn; k++)
     if (!sample.closed_rightly[k]) n_wrong++;
@@ -275,13 +268,6 @@ static void check_certificate(struct pz_call *call, struct verification *verific
 
 /* ---- the verification ----------------------------------------------------------------------- */
 
-/* Returns on all ranks whether the saved run has this part. */
-static bool saved_run_has(struct pz_call *call, struct verification *verification,
-                          enum pz_part part) {
-  struct pz_run_file *file = verification->saved->file;
-  return pz_ranks_flag_of_first(call, file && pz_run_file_read_text(call, file, part));
-}
-
 struct verifying {
   const char *dir;
   const struct pz_verify_options *options;
@@ -309,8 +295,11 @@ static void check_all(struct pz_call *call, void *ctx) {
   report_finding(&verification, digests_hold, "%s",
                  digests_hold ? "file: every part has its digest" : why.message);
 
-  bool detail = saved_run_has(call, &verification, PZ_PART_DETAIL);
-  bool comparison = saved_run_has(call, &verification, PZ_PART_COMPARISON);
+  /* Rank 0 alone has the file and tells the other ranks which parts it has. */
+  bool detail =
+      pz_ranks_flag_of_first(call, file && pz_run_file_read_text(call, file, PZ_PART_DETAIL));
+  bool comparison =
+      pz_ranks_flag_of_first(call, file && pz_run_file_read_text(call, file, PZ_PART_COMPARISON));
   uint64_t seed = PZ_COMPARE_SEED;
   if (comparison) {
     pz_run_find_comparison(call, verification.saved, NULL); /* reads the saved comparison */
