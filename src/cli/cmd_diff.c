@@ -82,7 +82,7 @@ static void read_file(struct pz_call *call, const SETTINGS *settings, const char
   char name[64];
   if (model_option)
     pz_raise(call, PZ_BAD_USE, "--%s is for a MODEL with changes; %s is a file",
-             pz_option_name(model_option, name, sizeof name), path);
+             pz_option_name(model_option->name, name, sizeof name), path);
   if (pz_preset_named(path))
     pz_raise(call, PZ_BAD_USE,
              "%s is a model, and what is to be compared are runs; accepted: two files, a file "

@@ -215,7 +215,7 @@ static void check_semantics(struct pz_call *call, const struct settings *setting
     pz_raise(call, PZ_BAD_USE,
              "--%s with --semantics %s; accepted: with --semantics training (the default but "
              "for chips of 22 nm)",
-             pz_option_name(training_option, name, sizeof name), semantics);
+             pz_option_name(training_option->name, name, sizeof name), semantics);
   int recompute = settings->model.recompute;
   if (recompute != PZ_AS_FRAMEWORK && recompute != PZ_RECOMPUTATION_NONE &&
       recompute != PZ_RECOMPUTATION_FULL)
@@ -262,7 +262,7 @@ static const char *place_misuse(struct pz_call *call, const struct settings *set
     char name[40];
     if (!option) return NULL;
     return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
-                     pz_option_name(option, name, sizeof name));
+                     pz_option_name(option->name, name, sizeof name));
   }
   const char *overwrite =
       pz_machine_find_overwrite(machine, model, settings->model.trace, training->report);

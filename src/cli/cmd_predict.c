@@ -282,7 +282,7 @@ static const char *predict_misuse(struct pz_call *call, const struct pz_predict_
   if (model_option) {
     char name[64];
     return pz_format(call, "--%s is for one MODEL; --runs takes all from the table",
-                     pz_option_name(model_option, name, sizeof name));
+                     pz_option_name(model_option->name, name, sizeof name));
   }
   if (settings->csv && !settings->runs) return "--csv requires --runs";
   if (settings->emit &&

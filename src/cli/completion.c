@@ -69,7 +69,7 @@ static void print_value_cases(const struct pz_command *command, FILE *out) {
     char name[64];
     bool has_value = option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH;
     if (!has_value || option->hidden) continue;
-    fprintf(out, "    %s:--%s", command->name, pz_option_name(option, name, sizeof name));
+    fprintf(out, "    %s:--%s", command->name, pz_option_name(option->name, name, sizeof name));
     if (option->letter) fprintf(out, " | %s:-%c", command->name, option->letter);
     fputs(") ", out);
     if (option->type == PZ_OPTION_CHOICE || option->type == PZ_OPTION_SET)
@@ -92,7 +92,7 @@ static void print_options_case(const struct pz_command *command, FILE *out) {
     const struct pz_option *option = &command->table.options[i];
     char name[64];
     if (option->hidden) continue;
-    fprintf(out, i ? " --%s" : "--%s", pz_option_name(option, name, sizeof name));
+    fprintf(out, i ? " --%s" : "--%s", pz_option_name(option->name, name, sizeof name));
     if (option->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
   }
   fputs("' ;;\n", out);

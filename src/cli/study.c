@@ -62,7 +62,8 @@ const char *pz_study_misuse(struct pz_call *call, const struct pz_command *comma
     if (memcmp(settings_bytes + option->offset, standard_value, bytes) == 0) continue;
     char name[40];
     return pz_format(call, "--%s requires --evaluator %s",
-                     pz_option_name(option, name, sizeof name), training ? "original" : "training");
+                     pz_option_name(option->name, name, sizeof name),
+                     training ? "original" : "training");
   }
   if (study->evaluator && study->semantics >= 0)
     return "--evaluator and --semantics cannot be combined";

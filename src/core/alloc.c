@@ -39,8 +39,6 @@ void pz_free(void *block) {
     installed->free(installed->ctx, block);
 }
 
-/* ---- jansson -------------------------------------------------------------------------------- */
-
 static _Thread_local bool allocation_failed;
 
 /* The block of pz_json_reserve(), or NULL. */
@@ -53,6 +51,7 @@ bool pz_json_lost(void) { return allocation_failed; }
 
 void pz_json_lost_set(bool lost) { allocation_failed = lost; }
 
+/* Allocates for jansson, and records a failure in allocation_failed. */
 void *pz_json_alloc(size_t bytes) {
   void *block = pz_malloc(bytes);
   if (block) return block;

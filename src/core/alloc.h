@@ -1,9 +1,7 @@
-/* The allocator of the process: our own code, jansson, SQLite and the arenas in which protobuf-c
- * allocates use it.  A program can replace it by its own, and a test by one that fails.  The C
- * library, CBC and the C++ runtime call malloc() directly.
- *
- * Most code allocates with pz_alloc() (core/call.h), which raises an error instead of returning
- * NULL. */
+/* The allocator of the process, for our own code, jansson, SQLite and protobuf-c.  A program can
+ * replace it by its own, and a test by one that fails.  The C library, CBC and the C++ runtime call
+ * malloc() directly.  Most code allocates with pz_alloc() (core/call.h), which raises an error
+ * instead of returning NULL. */
 #ifndef PZ_CORE_ALLOC_H
 #define PZ_CORE_ALLOC_H
 
@@ -24,11 +22,8 @@ void pz_free(void *block);
  * (alloc_use.c), which also sets it in the libraries. */
 void pz_alloc_set(const struct pz_allocator *allocator);
 
-/* ---- jansson -------------------------------------------------------------------------------- */
-
 /* Allocates for jansson and remembers a failure, because jansson's reader and our code that builds
- * documents ignore some failures.  The first allocation that fails in a reader gets the block of
- * pz_json_reserve(). */
+ * documents ignore some.  The first allocation that fails gets the block of pz_json_reserve(). */
 void *pz_json_alloc(size_t bytes);
 
 /* Returns whether an allocation of jansson has failed in this thread since the last PZ_NO_MEMORY
@@ -36,11 +31,9 @@ void *pz_json_alloc(size_t bytes);
 bool pz_json_lost(void);
 void pz_json_lost_set(bool lost);
 
-/* Reserves a block for the first allocation of jansson's reader that fails in this thread (json.c
- * explains why).  Returns false if there is no memory. */
+/* Reserves a block for the first allocation of jansson's reader that fails in this thread (see
+ * json.c), or returns false if there is no memory.  The second function frees it if unused. */
 bool pz_json_reserve(size_t bytes);
-
-/* Frees the reserved block if it was not used. */
 void pz_json_reserve_end(void);
 
 #endif

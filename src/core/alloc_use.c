@@ -18,23 +18,23 @@ static void *store_size(void *block, int bytes) {
   return (unsigned char *)block + HEAD_BYTES;
 }
 
-static void *block_before(void *data) { return (unsigned char *)data - HEAD_BYTES; }
-
 static void *sqlite_alloc(int bytes) {
   return store_size(pz_malloc((size_t)bytes + HEAD_BYTES), bytes);
 }
 
 static void sqlite_free(void *data) {
-  if (data) pz_free(block_before(data));
+  if (data) pz_free((unsigned char *)data - HEAD_BYTES);
 }
 
 static void *sqlite_resize(void *data, int bytes) {
-  return store_size(pz_realloc(block_before(data), (size_t)bytes + HEAD_BYTES), bytes);
+  unsigned char *block = (unsigned char *)data - HEAD_BYTES;
+  return store_size(pz_realloc(block, (size_t)bytes + HEAD_BYTES), bytes);
 }
 
+/* Returns the bytes of a block of SQLite, which stand before its data. */
 static int sqlite_size(void *data) {
   int bytes = 0;
-  if (data) memcpy(&bytes, block_before(data), sizeof bytes);
+  if (data) memcpy(&bytes, (unsigned char *)data - HEAD_BYTES, sizeof bytes);
   return bytes;
 }
 

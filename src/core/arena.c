@@ -15,6 +15,7 @@ struct pz_arena_block {
 
 void pz_arena_init(struct pz_arena *arena) { *arena = (struct pz_arena){.blocks = NULL}; }
 
+/* Frees all blocks; the arena can be used again. */
 void pz_arena_release(struct pz_arena *arena) {
   if (!arena) return;
   struct pz_arena_block *block = arena->blocks;
@@ -26,28 +27,24 @@ void pz_arena_release(struct pz_arena *arena) {
   pz_arena_init(arena);
 }
 
-/* Adds a block of at least `needed` bytes.  Returns false if there is no memory. */
-static bool add_block(struct pz_arena *arena, size_t needed) {
-  size_t size = arena->size ? arena->size * 2 : FIRST_BLOCK_BYTES;
-  if (size > MOST_DOUBLED_BYTES) size = MOST_DOUBLED_BYTES;
-  if (size < needed) size = needed;
-  if (size > SIZE_MAX - sizeof(struct pz_arena_block)) return false;
-  struct pz_arena_block *block = pz_malloc(sizeof *block + size);
-  if (!block) return false;
-  block->older = arena->blocks;
-  arena->blocks = block;
-  arena->used = 0;
-  arena->size = size;
-  arena->total_bytes += sizeof *block + size;
-  return true;
-}
-
+/* Returns zeroed memory for n items of `bytes` each, or NULL if there is no memory. */
 void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes) {
   size_t needed;
   if (__builtin_mul_overflow(n, bytes, &needed) || needed > SIZE_MAX - ALIGN) return NULL;
   needed = (needed + ALIGN - 1) / ALIGN * ALIGN;
-  bool fits = arena->blocks && needed <= arena->size - arena->used;
-  if (!fits && !add_block(arena, needed)) return NULL;
+  if (!arena->blocks || needed > arena->size - arena->used) { /* add a block */
+    size_t size = arena->size ? arena->size * 2 : FIRST_BLOCK_BYTES;
+    if (size > MOST_DOUBLED_BYTES) size = MOST_DOUBLED_BYTES;
+    if (size < needed) size = needed;
+    if (size > SIZE_MAX - sizeof(struct pz_arena_block)) return NULL;
+    struct pz_arena_block *block = pz_malloc(sizeof *block + size);
+    if (!block) return NULL;
+    block->older = arena->blocks;
+    arena->blocks = block;
+    arena->used = 0;
+    arena->size = size;
+    arena->total_bytes += sizeof *block + size;
+  }
   void *memory = arena->blocks->data + arena->used;
   arena->used += needed;
   return memset(memory, 0, needed);

@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 
+/* Appends bytes, with capacity that doubles; returns false if there is no memory. */
 bool pz_buffer_append(struct pz_buffer *buffer, const char *text, size_t bytes) {
   size_t needed = buffer->bytes + bytes;
   if (needed >= buffer->capacity) {
@@ -56,8 +57,6 @@ void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char 
   if (!appended) pz_raise_memory(call, NULL);
 }
 
-/* ---- streams -------------------------------------------------------------------------------- */
-
 /* Appends to a buffer for fopencookie(), where 0 means an error. */
 static ssize_t write_to_buffer(void *buffer, const char *text, size_t bytes) {
   if (pz_buffer_append(buffer, text, bytes)) return (ssize_t)bytes;
@@ -67,6 +66,7 @@ static ssize_t write_to_buffer(void *buffer, const char *text, size_t bytes) {
 
 static void close_stream(void *stream) { fclose(stream); }
 
+/* Returns a stream that appends to the buffer, for pz_buffer_flush(). */
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer) {
   FILE *stream = fopencookie(buffer, "w", (cookie_io_functions_t){.write = write_to_buffer});
   if (!stream) pz_raise_memory(call, NULL);
@@ -74,6 +74,7 @@ FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer) {
   return stream;
 }
 
+/* Closes a stream of pz_buffer_open(), which completes the text. */
 void pz_buffer_flush(struct pz_call *call, FILE *stream) {
   bool complete = !ferror(stream);
   pz_undefer(call, stream);

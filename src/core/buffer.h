@@ -1,5 +1,4 @@
-/* A text that grows: bytes and formatted texts can be appended to it, and a stream can write to
- * it. */
+/* A text that grows, by appended bytes, by formatted texts, or as the target of a stream. */
 #ifndef PZ_CORE_BUFFER_H
 #define PZ_CORE_BUFFER_H
 
@@ -25,12 +24,10 @@ void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char 
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer);
 void pz_buffer_flush(struct pz_call *call, FILE *stream);
 
-/* Returns the text, which is never NULL, for the caller of a public function, who frees it with
- * pz_text_free(). */
+/* Returns the text, never NULL, for a caller of the library, who frees it with pz_text_free(). */
 char *pz_buffer_take(struct pz_call *call, struct pz_buffer *buffer);
 
-/* Like pz_buffer_add(), but returns false if there is no memory.  For callbacks of foreign
- * functions, which must not raise. */
+/* Like pz_buffer_add(), but returns false without memory: for callbacks, which must not raise. */
 bool pz_buffer_append(struct pz_buffer *buffer, const char *text, size_t bytes);
 
 #endif

@@ -15,8 +15,7 @@
 
 #include "core/alloc.h"
 
-/* A function to call when the border ends, as a node of a list.  Nodes are allocated in the arena
- * of the border and reused. */
+/* A function to call when the border ends.  Nodes are in the arena of the border and reused. */
 struct deferred {
   struct deferred *older;
   pz_close_fn *fn;
@@ -44,7 +43,7 @@ static _Thread_local struct pz_border *innermost;
 
 /* ---- borders -------------------------------------------------------------------------------- */
 
-/* Calls the deferred functions, releases the memory, and returns the status. */
+/* Ends a call: runs the deferred functions, releases the memory, and returns the status. */
 static enum pz_status close_border(struct pz_border *border) {
   while (border->newest) {
     struct deferred *deferred = border->newest;
@@ -58,7 +57,8 @@ static enum pz_status close_border(struct pz_border *border) {
   return status;
 }
 
-/* After a jump, local variables that have changed since setjmp() are undefined; here none does. */
+/* Runs fn(call, ctx) and returns PZ_OK or the status of the error that it raised.  After a jump,
+ * local variables that have changed since setjmp() are undefined; here none does. */
 enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   struct pz_border border;
   struct pz_call call = {&border, &border.arena};
@@ -75,12 +75,14 @@ enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
+/* Ends the call after its error was stored in the border. */
 static _Noreturn void jump_to_border(struct pz_border *border) {
   assert(border == innermost && "an error may not cross an inner border");
   border->raised = true;
   longjmp(border->jump, 1);
 }
 
+/* Ends the call with an error, whose place in the source and the input is `origin`. */
 _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
                              const struct pz_origin *origin, const char *format, ...) {
   struct pz_error *error = &call->border->error;
@@ -103,6 +105,7 @@ struct pz_error *pz_call_error(struct pz_call *call) {
   return &call->border->error;
 }
 
+/* Ends the call if a function has returned an error, which is in pz_call_error(). */
 void pz_must(struct pz_call *call, enum pz_status status) {
   if (status == PZ_OK) return;
   if (call->border->error.status == PZ_OK) pz_raise(call, status, "%s", pz_status_name(status));
@@ -152,12 +155,14 @@ struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena) {
   return (struct pz_call){call->border, arena};
 }
 
+/* Returns the call with a new arena for intermediate data, until pz_scratch_end(). */
 struct pz_call pz_scratch(struct pz_call *call) {
   struct pz_call scratch;
   pz_object_new(call, 0, &scratch);
   return scratch;
 }
 
+/* Releases the arena of a call that pz_scratch() has returned. */
 void pz_scratch_end(struct pz_call *scratch) {
   /* The head of an object begins with its arena, and its contents follow the head. */
   struct pz_call call = *scratch;
@@ -167,6 +172,7 @@ void pz_scratch_end(struct pz_call *scratch) {
 
 /* ---- what has to be closed ------------------------------------------------------------------ */
 
+/* Registers fn(resource) to be called when the call ends. */
 void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource) {
   struct pz_border *border = call->border;
   struct deferred *deferred = border->unused;
@@ -182,8 +188,15 @@ void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource) {
   border->newest = deferred;
 }
 
+/* Calls the function that was deferred for a resource now, and no more when the call ends. */
+void pz_close(struct pz_call *call, void *resource) {
+  pz_close_fn *fn = pz_undefer(call, resource);
+  if (fn) fn(resource);
+}
+
 /* Removes the newest deferred function of a resource from the list and returns it. */
-static pz_close_fn *remove_deferred(struct pz_border *border, const void *resource) {
+pz_close_fn *pz_undefer(struct pz_call *call, const void *resource) {
+  struct pz_border *border = call->border;
   struct deferred **link = &border->newest;
   while (*link && (*link)->resource != resource) link = &(*link)->older;
   struct deferred *deferred = *link;
@@ -195,17 +208,9 @@ static pz_close_fn *remove_deferred(struct pz_border *border, const void *resour
   return deferred->fn;
 }
 
-void pz_close(struct pz_call *call, void *resource) {
-  pz_close_fn *fn = remove_deferred(call->border, resource);
-  if (fn) fn(resource);
-}
-
-void pz_undefer(struct pz_call *call, const void *resource) {
-  remove_deferred(call->border, resource);
-}
-
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
+/* Returns a zeroed object whose arena is that of *own.  It is freed when the call ends. */
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
   union object_head *head = pz_calloc(1, sizeof *head + bytes);
   if (!head) pz_raise_memory(call, "an object");
@@ -215,6 +220,7 @@ void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
   return head + 1;
 }
 
+/* Returns the object, which now outlives the call and must be freed with pz_object_free(). */
 void *pz_object_keep(struct pz_call *call, void *object) {
   pz_undefer(call, object);
   return object;
@@ -240,6 +246,7 @@ void pz_require_range(struct pz_call *call, const char *name, int64_t value, int
              min, max);
 }
 
+/* Copies the options of a caller, which begin with their size, over the defaults in *own. */
 void pz_require_options(struct pz_call *call, void *own, size_t own_bytes, const void *given,
                         const char *default_fn) {
   size_t bytes;

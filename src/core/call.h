@@ -2,27 +2,23 @@
  *
  * An error is raised where it is found and caught at the border of the call, so that the code in
  * between reads as if nothing could fail: pz_raise() does not return, and pz_alloc() never returns
- * NULL.  The border is pz_border(), which runs a function and returns its status.  Public
- * functions, tasks of the thread pool, subcommands and tests each have one.  When the function of a
- * border ends, normally or by an error, the border closes what was deferred, newest first, and
- * releases the memory of the call.
+ * NULL.  The border, pz_border(), runs a function and returns its status.  Public functions, tasks
+ * of the thread pool, subcommands and tests have one.  When the function ends, normally or by an
+ * error, the border closes what was deferred, newest first, and releases the memory of the call.
  *
- *     static void load(struct pz_call *call, void *ctx) {
- *       struct load *x = ctx;
- *       FILE *in = fopen(x->path, "r");
- *       if (!in) pz_raise(call, PZ_IO, "%s: %s", x->path, strerror(errno));
+ *     static void load(struct pz_call *call, void *path) {
+ *       FILE *in = fopen(path, "r");
+ *       if (!in) pz_raise(call, PZ_IO, "%s: %s", (char *)path, strerror(errno));
  *       pz_defer(call, close_file, in);
  *       ...
  *     }
- *     enum pz_status pz_load(const char *path, struct pz_error *err) {
- *       struct load x = {path};
- *       return pz_border(load, &x, err);
+ *     enum pz_status pz_load(char *path, struct pz_error *err) {
+ *       return pz_border(load, path, err);
  *     }
  *
  * A struct pz_call is a small value that names a border and an arena.  Functions take it as their
- * first parameter and allocate in its arena; pz_call_in() and pz_scratch() make calls with the same
- * border and another arena, for results that live longer and for intermediate data that live
- * shorter.
+ * first parameter and allocate in its arena.  pz_call_in() and pz_scratch() return a call with
+ * another arena, for results that live longer and for intermediate data.
  *
  * Three rules keep the jumps safe.  No error crosses a foreign frame: a callback of jansson,
  * SQLite, CBC, qsort or cffi runs its own border, stores the error, and the caller raises it again
@@ -58,8 +54,7 @@ PZ_NODISCARD enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error
 #define pz_raise(call, status, ...)                                                                \
   pz_raise_from((call), (status), &(struct pz_origin){__FILE__, __LINE__, NULL, 0, 0}, __VA_ARGS__)
 
-/* Like pz_raise(), and stores the place of the error in the input.  Rows and columns count from 1;
- * 0 means unknown. */
+/* Like pz_raise(), and stores the place of the error in the input; rows, columns count from 1. */
 #define pz_raise_at(call, status, input, row, column, ...)                                         \
   pz_raise_from((call), (status),                                                                  \
                 &(struct pz_origin){__FILE__, __LINE__, (input), (row), (column)}, __VA_ARGS__)
@@ -78,27 +73,23 @@ _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
 /* Ends the call with an error that an inner border or a foreign callback stored. */
 _Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error);
 
-/* Ends the call because memory has run out.  The message is "out of memory for PURPOSE", or "out
- * of memory" if the purpose is NULL. */
+/* Ends the call because memory has run out; the message names the purpose unless it is NULL. */
 _Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose);
 
-/* Ends the call if the error that an inner border has caught is that memory ran out.  Code that
- * can go on after other errors calls it, because a result without the missing part would depend
- * on the memory of the machine. */
+/* Ends the call if an inner border has caught the error that memory ran out.  For code that
+ * continues after other errors, whose result would otherwise depend on the machine's memory. */
 void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error);
 
 /* Returns the error record of the call, for functions that report errors through a struct pz_error:
- *     pz_must(call, pz_load(path, &model, pz_call_error(call))); */
+ * pz_must(call, pz_load(path, &model, pz_call_error(call))); */
 struct pz_error *pz_call_error(struct pz_call *call);
 
-/* Ends the call if the status is an error, which the function that returned it has stored in
- * pz_call_error(). */
+/* Ends the call if the status is an error, which the function has stored in pz_call_error(). */
 void pz_must(struct pz_call *call, enum pz_status status);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Returns zeroed memory for n items of `bytes` each, aligned for any type.  Never returns NULL,
- * also when n is 0. */
+/* Returns zeroed memory for n items of `bytes` each, aligned for any type; never NULL. */
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) __attribute__((returns_nonnull));
 
 /* Return a copy of an array or of a string, or a formatted string, in the memory of the call. */
@@ -111,8 +102,7 @@ char *pz_format(struct pz_call *call, const char *format, ...) PZ_PRINTF(2, 3)
 /* Returns the same call with another arena, which its owner releases. */
 struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena);
 
-/* Returns the same call with a new arena for intermediate data.  pz_scratch_end() releases it,
- * or else the border does. */
+/* Returns the call with a new arena for intermediate data, which pz_scratch_end() releases. */
 struct pz_call pz_scratch(struct pz_call *call);
 void pz_scratch_end(struct pz_call *scratch);
 
@@ -128,8 +118,8 @@ void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource);
 /* Calls the function that was deferred for a resource now. */
 void pz_close(struct pz_call *call, void *resource);
 
-/* Drops the function that was deferred for a resource, which then outlives the call. */
-void pz_undefer(struct pz_call *call, const void *resource);
+/* Drops and returns the function that was deferred for a resource, which then outlives the call. */
+pz_close_fn *pz_undefer(struct pz_call *call, const void *resource);
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
@@ -143,19 +133,17 @@ void pz_object_free(void *object); /* accepts NULL */
 
 /* ---- arguments of public functions ---------------------------------------------------------- */
 
-/* Raises PZ_BAD_USE if a pointer that the caller has to give is NULL; `name` is that of the
- * argument. */
+/* Raises PZ_BAD_USE if the argument `name` of a public function is NULL. */
 void pz_require(struct pz_call *call, const void *given, const char *name);
 
 /* Raises PZ_BAD_USE unless min <= value <= max. */
 void pz_require_range(struct pz_call *call, const char *name, int64_t value, int64_t min,
                       int64_t max);
 
-/* Copies the options of a caller over the defaults in *own.  Options are structs that begin with
- * their size, so that a program that was built with an older header, whose struct is shorter, gets
- * the defaults for the fields that it does not know.  NULL stands for the defaults.  Raises
- * PZ_BAD_USE for a struct without a size or longer than own_bytes; `default_fn` names the function
- * that returns the defaults. */
+/* Copies the options of a caller over the defaults in *own, unless they are NULL.  Options begin
+ * with their size, so that a program built with an older header, whose struct is shorter, gets
+ * the defaults for the members that it does not know.  Raises PZ_BAD_USE for a struct without a
+ * size or longer than own_bytes; `default_fn` names the function that returns the defaults. */
 void pz_require_options(struct pz_call *call, void *own, size_t own_bytes, const void *given,
                         const char *default_fn);
 

@@ -1,7 +1,7 @@
 /* CSV tables.
  *
  * The reader first checks that the text is UTF-8, because every cell may end up in a message; then
- * it splits the text into cells line by line (read_line, read_quoted_cell, read_plain_cell). */
+ * it splits the text into cells line by line (read_line, read_quoted_cell). */
 #include "core/csv.h"
 
 #include <errno.h>
@@ -11,8 +11,7 @@
 #include "core/file.h"
 #include "core/text.h"
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
+/* The state of reading a table. */
 struct csv_reader {
   struct pz_call *call;
   const char *name;     /* the name of the file, for messages */
@@ -22,6 +21,7 @@ struct csv_reader {
   int newlines; /* line breaks in quoted cells of the current row */
 };
 
+/* Raises "FILE:LINE: found; accepted: ..." for the current row. */
 static _Noreturn void raise_at_line(const struct csv_reader *reader, const char *found,
                                     const char *accepted) {
   pz_raise_at(reader->call, PZ_BAD_INPUT, reader->name, reader->line, 0, "%s:%d: %s; accepted: %s",
@@ -51,26 +51,22 @@ static void read_quoted_cell(struct csv_reader *reader) {
   pz_append(reader->call, &reader->cells, &cell);
 }
 
-/* Reads a cell without quotes, which ends at a comma or at the end of the line. */
-static void read_plain_cell(struct csv_reader *reader) {
-  const char *end = reader->at;
-  while (end < reader->end && *end != ',' && *end != '\n' && *end != '\r') end++;
-  size_t n = (size_t)(end - reader->at);
-  char *cell = pz_alloc(reader->call, n + 1, 1);
-  memcpy(cell, reader->at, n);
-  reader->at = end;
-  pz_append(reader->call, &reader->cells, &cell);
-}
-
 /* Reads one line and returns the number of its cells. */
 static uint32_t read_line(struct csv_reader *reader) {
   uint32_t first = reader->cells.n;
   bool has_next_cell = true;
   while (has_next_cell) {
-    if (reader->at < reader->end && *reader->at == '"')
+    if (reader->at < reader->end && *reader->at == '"') {
       read_quoted_cell(reader);
-    else
-      read_plain_cell(reader);
+    } else { /* a cell without quotes ends at a comma or at the end of the line */
+      const char *end = reader->at;
+      while (end < reader->end && *end != ',' && *end != '\n' && *end != '\r') end++;
+      size_t n = (size_t)(end - reader->at);
+      char *cell = pz_alloc(reader->call, n + 1, 1);
+      memcpy(cell, reader->at, n);
+      reader->at = end;
+      pz_append(reader->call, &reader->cells, &cell);
+    }
     if (reader->cells.n - first > PZ_CSV_MOST_COLUMNS)
       raise_at_line(reader, "more than 256 columns", "at most 256");
     has_next_cell = reader->at < reader->end && *reader->at == ',';
@@ -84,15 +80,7 @@ static uint32_t read_line(struct csv_reader *reader) {
   return reader->cells.n - first;
 }
 
-/* Raises an error, with the line, if the text has a NUL byte or is not UTF-8. */
-static void require_text(struct csv_reader *reader, const char *text, size_t bytes) {
-  const char *nul = memchr(text, '\0', bytes);
-  size_t valid = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
-  if (valid == bytes) return;
-  for (size_t i = 0; i < valid; i++) reader->line += text[i] == '\n';
-  raise_at_line(reader, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
-}
-
+/* Reads a table from a text; `name` stands for its file in messages. */
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
   struct csv_reader reader = {
       .call = call, .name = name, .at = text, .end = text + bytes, .line = 1};
@@ -100,7 +88,12 @@ struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *t
   struct pz_vec lines;
   pz_vec_init(&reader.cells, call->arena, sizeof(const char *));
   pz_vec_init(&lines, call->arena, sizeof(uint32_t));
-  require_text(&reader, text, bytes);
+  const char *nul = memchr(text, '\0', bytes);
+  size_t valid = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
+  if (valid < bytes) {
+    for (size_t i = 0; i < valid; i++) reader.line += text[i] == '\n';
+    raise_at_line(&reader, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
+  }
   bool byte_order_mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
   if (byte_order_mark) reader.at += 3;
   csv->columns = read_line(&reader);
@@ -125,19 +118,16 @@ struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *t
   }
   csv->cells = reader.cells.items;
   csv->lines = lines.items;
-  /* The headers must be unique. */
-  reader.line = 1;
+  reader.line = 1; /* of the headers, which must be unique */
   for (uint32_t i = 0; i < csv->columns; i++)
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(csv->cells[i], csv->cells[k]) == 0)
-        raise_at_line(&reader,
-                      pz_format(reader.call, "columns %u and %u are both '%.60s'", k + 1, i + 1,
-                                csv->cells[i]),
-                      "each name once");
+        raise_at_line(
+            &reader,
+            pz_format(call, "columns %u and %u are both '%.60s'", k + 1, i + 1, csv->cells[i]),
+            "each name once");
   return csv;
 }
-
-/* ---- cells ---------------------------------------------------------------------------------- */
 
 uint32_t pz_csv_column(const struct pz_csv *csv, const char *header) {
   for (uint32_t i = 0; i < csv->columns; i++)
@@ -149,6 +139,7 @@ const char *pz_csv_cell(const struct pz_csv *csv, uint32_t row, uint32_t column)
   return csv->cells[(size_t)(row + 1) * csv->columns + column];
 }
 
+/* Returns the number in a cell, from 0 to `most`, or 0 if the cell is empty. */
 double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t row,
                    uint32_t column, double most) {
   const char *text = pz_csv_cell(csv, row, column);
@@ -163,8 +154,7 @@ double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *
   return value;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
+/* Writes a cell, quoted if necessary; an apostrophe keeps spreadsheets from executing formulas. */
 void pz_csv_put(const char *text, FILE *out) {
   char *end;
   strtod(text, &end);
@@ -184,8 +174,7 @@ void pz_csv_put(const char *text, FILE *out) {
   fputc('"', out);
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
-
+/* Returns the path, or if it is a folder, its files *.csv and *_perf.txt.  NULL ends the list. */
 const char *const *pz_csv_list(struct pz_call *call, const char *path) {
   static const char *const endings[] = {".csv", "_perf.txt"};
   struct pz_vec files;

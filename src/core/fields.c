@@ -28,8 +28,7 @@ PZ_PRINTF(2, 3) static void store_error(struct pz_fields *fields, const char *fo
   pz_error_at(fields->err, fields->name, 0, 0);
 }
 
-/* Stores an error about a field, unless there is one already.  A NULL value means that the field is
- * missing. */
+/* Stores an error about a field unless there is one already; `value` is NULL if it is missing. */
 static void refuse_value(struct pz_fields *fields, const char *key, const json_t *value,
                          const char *accepted) {
   char found[80];
@@ -50,8 +49,7 @@ static char *copy_part(char *to, size_t size, const char *from, size_t n) {
   return to;
 }
 
-/* Returns the value at a path ("a.b" is field b of the object a), or NULL.  Refuses an `a` that is
- * not an object. */
+/* Returns the value at a path "a.b", or NULL.  Refuses an `a` that is not an object. */
 static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
   char name[LONGEST_KEY];
   const json_t *value = fields->root;
@@ -109,6 +107,7 @@ void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *ac
   refuse_value(fields, key, value, accepted);
 }
 
+/* Returns the value of a field of any type, or NULL if it is absent or null. */
 const json_t *pz_fields_value(struct pz_fields *fields, const char *keys) {
   char key[LONGEST_KEY];
   return find_value(fields, keys, key);
@@ -118,6 +117,7 @@ void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n
   for (size_t i = 0; i < n; i++) remember_keys(fields, keys[i]);
 }
 
+/* Returns the integer of a field, or `absent`; stores an error if it is required and absent. */
 static int64_t read_int(struct pz_fields *fields, const char *keys, struct pz_range range,
                         bool is_required, int64_t absent) {
   char key[LONGEST_KEY], accepted[80];
@@ -140,6 +140,7 @@ int64_t pz_fields_int_or(struct pz_fields *fields, const char *keys, struct pz_r
   return read_int(fields, keys, range, false, absent);
 }
 
+/* Returns the number of a field, or `absent`; stores an error if it is required and absent. */
 static double read_real(struct pz_fields *fields, const char *keys, double min, double max,
                         bool is_required, double absent) {
   char key[LONGEST_KEY], accepted[80];
@@ -161,6 +162,7 @@ double pz_fields_real_or(struct pz_fields *fields, const char *keys, double min,
   return read_real(fields, keys, min, max, false, absent);
 }
 
+/* Returns the truth value of a field, or `absent`. */
 bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent) {
   char key[LONGEST_KEY];
   const json_t *value = find_value(fields, keys, key);
@@ -169,6 +171,7 @@ bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent) 
   return json_is_true(value);
 }
 
+/* Returns the text of a field, or `absent`.  Control characters are refused. */
 const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent) {
   char key[LONGEST_KEY];
   const json_t *value = find_value(fields, keys, key);
@@ -182,27 +185,6 @@ const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const 
 
 /* ---- usual ranges of physical values -------------------------------------------------------- */
 
-/* Writes the value times the power of 1000 that brings it nearest to the middle of the usual range.
- * Returns false if none brings it into the range. */
-static bool find_meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
-  enum { LARGEST_POWER = 18 };
-  double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
-  double least_distance = HUGE_VAL;
-  for (int power = -LARGEST_POWER; power <= LARGEST_POWER; power += 3) {
-    double meant = value * pow(10, power), distance = fabs(log(meant / middle));
-    bool usual = meant >= row->usual_min && meant <= row->usual_max;
-    if (!usual || distance >= least_distance) continue;
-    least_distance = distance;
-    if (row->type == PZ_KEY_INT)
-      snprintf(buf, size, "%.0f", meant);
-    else if (value >= 1e-3 && value < 1e5)
-      snprintf(buf, size, "%ge%d", value, power);
-    else
-      snprintf(buf, size, "%g", meant);
-  }
-  return isfinite(least_distance);
-}
-
 /* Writes the usual range as "1 to 100", or "0, 1 to 100" if 0 is accepted, too. */
 static void print_usual_range(const struct pz_key *row, char *buf, size_t size) {
   const char *zero = row->min > 0 || !(row->usual_min > 0) ? "" : "0, ";
@@ -212,8 +194,10 @@ static void print_usual_range(const struct pz_key *row, char *buf, size_t size) 
     snprintf(buf, size, "%s%g to %g", zero, row->usual_min, row->usual_max);
 }
 
+/* Records an error for a number outside of its usual range, with the number probably meant. */
 void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row) {
-  char key[LONGEST_KEY], range[64], number[40], meant[64] = ";", unit[80];
+  enum { LARGEST_POWER = 18 };
+  char key[LONGEST_KEY], range[64], meant[64] = ";", unit[80];
   const json_t *value = find_value(fields, row->key, key);
   double real = json_number_value(value);
   bool is_number = row->type == PZ_KEY_INT ? json_is_integer(value) : json_is_number(value);
@@ -222,8 +206,21 @@ void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row) {
   if (fields->status != PZ_OK || !is_checked || is_usual) return;
   bool is_bytes = row->unit[0] == 'B';
   snprintf(unit, sizeof unit, "%s%s", is_bytes ? "bytes" : "", row->unit + is_bytes);
-  if (find_meant_number(row, real, number, sizeof number))
-    snprintf(meant, sizeof meant, "; did you mean %s?", number);
+  /* suggest the value times the power of 1000 that brings it nearest to the middle of the range */
+  double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
+  double least_distance = HUGE_VAL;
+  for (int power = -LARGEST_POWER; power <= LARGEST_POWER; power += 3) {
+    double candidate = real * pow(10, power), distance = fabs(log(candidate / middle));
+    bool usual = candidate >= row->usual_min && candidate <= row->usual_max;
+    if (!usual || distance >= least_distance) continue;
+    least_distance = distance;
+    if (row->type == PZ_KEY_INT)
+      snprintf(meant, sizeof meant, "; did you mean %.0f?", candidate);
+    else if (real >= 1e-3 && real < 1e5)
+      snprintf(meant, sizeof meant, "; did you mean %ge%d?", real, power);
+    else
+      snprintf(meant, sizeof meant, "; did you mean %g?", candidate);
+  }
   print_usual_range(row, range, sizeof range);
   store_error(fields,
               "%s: field '%s' is %g %s%s accepted: %s; \"any_units\": true in the file, or "
@@ -233,6 +230,7 @@ void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row) {
 
 /* ---- fields of our formats ------------------------------------------------------------------ */
 
+/* Reads the field that `row` describes into its member of the struct *out. */
 void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *out) {
   void *at = (char *)out + row->offset;
   struct pz_range range = {(int64_t)row->min, (int64_t)row->max};
@@ -251,6 +249,7 @@ void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *ou
                                pz_fields_text_or(fields, row->key, required ? fields->name : "")));
 }
 
+/* Appends the description of a field to a list, for doc/fields.md. */
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list) {
   static const char absent[] = "; absent: ";
   const char *consequence = strstr(row->about, absent);
@@ -282,32 +281,22 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 
 /* ---- unknown keys --------------------------------------------------------------------------- */
 
-/* The names that were asked for within one object. */
+/* The names of the fields that were asked for within one object. */
 struct known_names {
   char name[PZ_FIELDS_MOST][LONGEST_KEY];
   size_t n;
 };
 
+/* Returns name i of a struct known_names, or NULL (pz_name_at). */
 static const char *known_name(const void *ctx, size_t i) {
   const struct known_names *names = ctx;
   return i < names->n ? names->name[i] : NULL;
 }
 
-/* Adds a name to the list, unless it is there already. */
-static void add_known_name(struct known_names *names, const char *name, size_t length) {
-  char text[LONGEST_KEY];
-  snprintf(text, sizeof text, "%.*s", (int)length, name);
-  for (size_t i = 0; i < names->n; i++)
-    if (strcmp(names->name[i], text) == 0) return;
-  if (names->n == PZ_FIELDS_MOST) return;
-  memcpy(names->name[names->n], text, sizeof text);
-  names->n++;
-}
-
+/* Whether a key was asked for: not at all, as a field, or as an object with fields. */
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
-/* Returns whether a key was asked for as a field, or only as an object with fields, or not at
- * all. */
+/* Returns whether the key at a path "a.b" was asked for. */
 static enum key_kind kind_of_key(const struct pz_fields *fields, const char *path) {
   size_t length = strlen(path);
   enum key_kind kind = UNKNOWN_KEY;
@@ -340,8 +329,7 @@ static bool find_meant_path(const struct pz_fields *fields, const char *key,
   return false;
 }
 
-/* Stores the error about an unknown key, also in the place of one about a missing field, which may
- * be the same field misspelt. */
+/* Stores the error about an unknown key, also in place of one about a missing field. */
 static void refuse_key(struct pz_fields *fields, const char *prefix, const char *key) {
   struct known_names names;
   char list[600], path[LONGEST_KEY];
@@ -349,9 +337,15 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
   size_t n_prefix = strlen(prefix);
   names.n = 0;
   for (int i = 0; i < fields->n_asked; i++)
-    for (const char *at = fields->asked[i]; at; at = next_alternative(at))
-      if (strcspn(at, "|") > n_prefix && strncmp(at, prefix, n_prefix) == 0)
-        add_known_name(&names, at + n_prefix, strcspn(at + n_prefix, ".|"));
+    for (const char *at = fields->asked[i]; at; at = next_alternative(at)) {
+      if (strcspn(at, "|") <= n_prefix || strncmp(at, prefix, n_prefix) != 0) continue;
+      char name[LONGEST_KEY];
+      snprintf(name, sizeof name, "%.*s", (int)strcspn(at + n_prefix, ".|"), at + n_prefix);
+      bool is_listed = names.n == PZ_FIELDS_MOST;
+      for (size_t k = 0; k < names.n; k++)
+        is_listed = is_listed || strcmp(names.name[k], name) == 0;
+      if (!is_listed) memcpy(names.name[names.n++], name, sizeof name);
+    }
   const char *near = pz_text_nearest(key, known_name, &names);
   if (fields->missing && fields->err) *fields->err = (struct pz_error){0};
   if (find_meant_path(fields, key, path)) {
@@ -390,6 +384,7 @@ static bool check_keys(struct pz_fields *fields, const json_t *object, const cha
   return true;
 }
 
+/* Refuses keys that were never asked for, and returns the status of the first error. */
 enum pz_status pz_fields_finish(struct pz_fields *fields) {
   if (fields->status == PZ_OK || fields->missing) check_keys(fields, fields->root, "");
   return fields->status;

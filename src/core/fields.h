@@ -2,9 +2,9 @@
  * "n_embd|hidden_size", of which the first that is present and not null is read; "a.b" is field b
  * of the object a.  The first error is recorded with file, field, value and accepted values.
  *
- * The keys that were asked for are remembered.  Where a format is ours, pz_fields_end() refuses
- * every other key, so that a misspelt key is not mistaken for an absent one.  A reader therefore
- * asks for all keys, also after an error. */
+ * The keys that were asked for are remembered.  pz_fields_end() refuses every other key, so that a
+ * misspelt key is not mistaken for an absent one.  A reader asks for all keys, also after an
+ * error. */
 #ifndef PZ_CORE_FIELDS_H
 #define PZ_CORE_FIELDS_H
 
@@ -27,6 +27,7 @@ struct pz_range {
   int64_t min, max;
 };
 
+/* Return the value of a required field or, with `_or`, that of a field or else `absent`. */
 int64_t pz_fields_int(struct pz_fields *fields, const char *keys, struct pz_range range);
 int64_t pz_fields_int_or(struct pz_fields *fields, const char *keys, struct pz_range range,
                          int64_t absent);
@@ -34,8 +35,7 @@ double pz_fields_real(struct pz_fields *fields, const char *keys, double min, do
 double pz_fields_real_or(struct pz_fields *fields, const char *keys, double min, double max,
                          double absent);
 bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent);
-/* Returns the text of a field, or `absent`.  Control characters are refused.  The text belongs
- * to the JSON value. */
+/* Returns the text of a field, which the JSON value owns, or `absent`. */
 const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent);
 
 /* A field of one of our formats, as it is read and as doc/fields.md describes it. */
@@ -76,8 +76,7 @@ static inline double pz_key_most(const struct pz_key *row) {
   return row->usual_max > 0 ? row->usual_max : row->max;
 }
 
-/* Records an error for a number outside of its usual range, with the value that is probably meant,
- * unless any_units is set. */
+/* Records an error for a number outside of its usual range, unless any_units is set. */
 void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row);
 
 /* Accepts fields that are not read, whatever their values. */
@@ -89,9 +88,9 @@ void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *ac
 /* Returns a reader of the fields of an object.  pz_fields_end() raises its first error. */
 struct pz_fields pz_fields_of(struct pz_call *call, const char *name, const json_t *root);
 
-/* Raises the first error, or an error about a key that was never asked for.  The latter suggests
- * the nearest known key, covers objects of which fields were asked for ("a.b"), and replaces an
- * error about a missing field, because the key may be that field misspelt. */
+/* Raises the first error, or an error about a key that was never asked for, also in objects of
+ * which fields were asked for ("a.b").  An error about such a key suggests the nearest known key
+ * and replaces an error about a missing field, which may be the same field misspelt. */
 void pz_fields_end(struct pz_call *call, struct pz_fields *fields);
 
 /* Like pz_fields_end(), but returns the error. */

@@ -56,12 +56,7 @@ static int *open_input(struct pz_call *call, const char *path, struct stat *file
   return fd;
 }
 
-static _Noreturn void raise_too_large(struct pz_call *call, const char *path, size_t limit) {
-  pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
-}
-
-/* Returns the bytes up to the end of a file.  The sizes of pipes and of files under /proc are not
- * known beforehand. */
+/* Returns the bytes up to the end of a file of unknown size, such as a pipe. */
 static char *read_until_end(struct pz_call *call, int fd, const char *path, size_t limit,
                             size_t *bytes) {
   enum { CHUNK = 1 << 14 };
@@ -72,7 +67,8 @@ static char *read_until_end(struct pz_call *call, int fd, const char *path, size
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) raise_errno(call, path, "read");
     if (got == 0) break;
-    if (content->bytes + (size_t)got > limit) raise_too_large(call, path, limit);
+    if (content->bytes + (size_t)got > limit)
+      pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
     pz_buffer_add(call, content, chunk, (size_t)got);
   }
   *bytes = content->bytes;
@@ -81,6 +77,7 @@ static char *read_until_end(struct pz_call *call, int fd, const char *path, size
   return text;
 }
 
+/* Returns the content of a file with a NUL behind it. */
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
   struct stat file_state;
   int *fd = open_input(call, path, &file_state);
@@ -89,17 +86,20 @@ char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t 
   return text;
 }
 
+/* Unmaps a file of pz_file_open() (pz_close_fn). */
 static void unmap_file(void *ctx) {
   const struct pz_file_bytes *mapped = ctx;
   munmap((void *)(uintptr_t)mapped->data, mapped->bytes);
 }
 
+/* Returns the content of a file, which is mapped if it is regular and copied otherwise. */
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
   struct pz_file_bytes *content = pz_alloc(call, 1, sizeof *content);
   struct stat file_state;
   int *fd = open_input(call, path, &file_state);
   bool regular = S_ISREG(file_state.st_mode);
-  if (regular && (size_t)file_state.st_size > limit) raise_too_large(call, path, limit);
+  if (regular && (size_t)file_state.st_size > limit)
+    pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
   if (regular && file_state.st_size > 0) {
     content->data = mmap(NULL, (size_t)file_state.st_size, PROT_READ, MAP_PRIVATE, *fd, 0);
     if (content->data == MAP_FAILED) raise_errno(call, path, "map");
@@ -126,22 +126,6 @@ struct target {
   struct stat state; /* of that file */
 };
 
-static _Noreturn void raise_too_long(struct pz_call *call, const char *path) {
-  pz_raise(call, PZ_LIMIT, "%.200s...: the path is too long", path);
-}
-
-/* Replaces the path of the target by the text of a link: relative to the link's folder, or
- * absolute.  Returns false if it is too long. */
-static bool resolve_link(struct target *target, const char *link) {
-  char whole[2 * LONGEST_PATH];
-  const char *slash = strrchr(target->path, '/');
-  int folder_length = slash && link[0] != '/' ? (int)(slash + 1 - target->path) : 0;
-  int n = snprintf(whole, sizeof whole, "%.*s%s", folder_length, target->path, link);
-  if (n < 0 || n >= LONGEST_PATH) return false;
-  memcpy(target->path, whole, (size_t)n + 1);
-  return true;
-}
-
 /* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead.  If so,
  * sets how it is written.  The text of such a link need not name a file, so it is not followed.
  * Descriptors of this process are used as they are, which keeps their offset; those of others
@@ -164,13 +148,15 @@ static bool find_descriptor(struct target *target) {
   return true;
 }
 
-/* Sets the target to the end of the links of a path. */
+/* Sets the target to the file, existing or not, to which the links of a path lead. */
 static void follow_links(struct pz_call *call, const char *path, struct target *target) {
-  char link[LONGEST_PATH];
+  char link[LONGEST_PATH], whole[2 * LONGEST_PATH];
   *target = (struct target){.fd = -1};
-  if (strlen(path) >= LONGEST_PATH) raise_too_long(call, path);
-  memcpy(target->path, path, strlen(path) + 1);
+  int length = snprintf(whole, sizeof whole, "%s", path);
   for (int i = 0; i < MOST_LINKS; i++) {
+    if (length < 0 || length >= LONGEST_PATH)
+      pz_raise(call, PZ_LIMIT, "%.200s...: the path is too long", path);
+    memcpy(target->path, whole, (size_t)length + 1);
     if (lstat(target->path, &target->state) != 0) {
       if (errno != ENOENT) raise_errno(call, path, "write");
       return;
@@ -180,7 +166,10 @@ static void follow_links(struct pz_call *call, const char *path, struct target *
     ssize_t n = readlink(target->path, link, sizeof link - 1);
     if (n < 0) raise_errno(call, path, "follow the link");
     link[n] = '\0';
-    if (!resolve_link(target, link)) raise_too_long(call, path);
+    /* a link is relative to its folder, or absolute */
+    const char *slash = strrchr(target->path, '/');
+    int folder_length = slash && link[0] != '/' ? (int)(slash + 1 - target->path) : 0;
+    length = snprintf(whole, sizeof whole, "%.*s%s", folder_length, target->path, link);
   }
   errno = ELOOP;
   raise_errno(call, path, "follow the links");
@@ -202,8 +191,7 @@ static void find_target(struct pz_call *call, const char *path, struct target *t
   if (access(target->path, W_OK) != 0) raise_errno(call, path, "write");
 }
 
-/* Creates a file in the target's folder, with the target's mode and owner.  Returns -1, and errno,
- * if that is impossible. */
+/* Creates a file beside the target, with its mode and owner.  Returns -1, and errno, on failure. */
 static int create_temporary(const struct target *target, char temporary[LONGEST_PATH]) {
   const char *slash = strrchr(target->path, '/'), *base = slash ? slash + 1 : target->path;
   int fd = -1;
@@ -270,6 +258,7 @@ static bool replace_file(const struct target *target, const char *text, size_t b
   return false;
 }
 
+/* Raises the error that pz_file_save() would raise, and changes nothing. */
 void pz_file_require_writable(struct pz_call *call, const char *path) {
   char temporary[LONGEST_PATH];
   struct target target;
@@ -290,6 +279,7 @@ void pz_file_require_writable(struct pz_call *call, const char *path) {
   }
 }
 
+/* Writes a text to the file to which the path leads through links. */
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
   struct target target;
   bool written = false;
@@ -304,6 +294,7 @@ void pz_file_save(struct pz_call *call, const char *path, const char *text, size
   if (!written) raise_errno(call, path, "write");
 }
 
+/* Returns whether two paths are equal or lead to the same regular file. */
 bool pz_file_same(const char *a, const char *b) {
   struct stat a_state, b_state;
   if (strcmp(a, b) == 0) return true;
@@ -311,11 +302,13 @@ bool pz_file_same(const char *a, const char *b) {
          a_state.st_dev == b_state.st_dev && a_state.st_ino == b_state.st_ino;
 }
 
+/* Arguments of check_link(). */
 struct link_check {
   const char *path;
   bool is_link; /* to a regular file or to nowhere, unlike /dev/stdout */
 };
 
+/* Finds out whether a path is a link that pz_file_require_output() refuses (pz_call_fn). */
 static void check_link(struct pz_call *call, void *ctx) {
   struct link_check *check = ctx;
   struct target target;
@@ -325,6 +318,7 @@ static void check_link(struct pz_call *call, void *ctx) {
   check->is_link = target.how == REPLACE_FILE && (!target.exists || S_ISREG(target.state.st_mode));
 }
 
+/* Raises an error unless a command that reads the n `inputs` may write its output to the path. */
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n) {
   struct link_check check = {path, false};
@@ -354,6 +348,7 @@ static int compare_names(const void *a, const void *b) {
 
 static void close_folder(void *folder) { closedir(folder); }
 
+/* Returns the sorted names of the files in a folder, without hidden ones.  NULL ends the list. */
 const char *const *pz_file_names_in(struct pz_call *call, const char *path) {
   struct pz_vec names;
   DIR *folder = opendir(path);

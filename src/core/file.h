@@ -5,10 +5,7 @@
 
 #include "core/call.h"
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* Returns whether a word names a file rather than a preset: it contains a slash, or ends with .json
- * or .onnx. */
+/* Returns whether a word names a file rather than a preset: it has a slash, .json or .onnx. */
 bool pz_file_named(const char *word);
 
 /* Returns the content of a file, with a NUL behind it.  It is freed when the call ends, or with
@@ -26,17 +23,14 @@ struct pz_file_bytes {
  * mapped read-only; of anything else at most PZ_FILE_MOST_COPIED bytes are copied. */
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit);
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
-/* Writes `text` to the file that `path` leads to through links, which need not exist yet.  A file
- * is replaced as a whole and keeps mode and owner.  Where it can be written but not replaced (a
- * folder of somebody else, an owner that cannot be kept), it is overwritten.  Pipes, character
- * devices, /dev/stdout and /dev/fd/N are written to.  Folders, sockets, block devices and files
- * without permission to write are PZ_IO. */
+/* Writes `text` to the file, existing or not, that `path` leads to through links.  A file is
+ * replaced as a whole and keeps mode and owner.  If it can be written but not replaced (a folder of
+ * somebody else, an owner that cannot be kept), it is overwritten.  Pipes, character devices,
+ * /dev/stdout and /dev/fd/N are written to.  Folders, sockets, block devices and read-only files
+ * are PZ_IO. */
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes);
 
-/* Raises the error that pz_file_save() would raise before it writes, and changes nothing.  To be
- * called before long work. */
+/* Raises the error that pz_file_save() would raise.  To be called before long work. */
 void pz_file_require_writable(struct pz_call *call, const char *path);
 
 /* Checks the path of an output of a command that reads the n `inputs`.  Raises PZ_IO if it is the
@@ -45,14 +39,11 @@ void pz_file_require_writable(struct pz_call *call, const char *path);
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n);
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
 /* Returns whether two paths name one file: by the same word, or a regular file through links. */
 bool pz_file_same(const char *a, const char *b);
 
+/* Return whether the path is a folder or a regular file, or a link to one. */
 bool pz_file_is_directory(const char *path);
-
-/* Returns whether the path is a regular file, or a link to one. */
 bool pz_file_is_regular(const char *path);
 
 /* Returns the sorted names of the files in a folder, without hidden ones.  NULL ends the list. */

@@ -10,15 +10,12 @@
 
 #include "core/alloc.h"
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
 /* The text that jansson has not read yet. */
 struct source {
   const char *at, *end;
 };
 
-/* Hands jansson the next byte, or none at the end of the text and after an allocation has
- * failed. */
+/* Hands jansson the next byte, or none at the end of the text or after a failed allocation. */
 static size_t next_byte(void *buffer, size_t size, void *ctx) {
   struct source *source = ctx;
   if (size == 0 || source->at == source->end || pz_json_lost()) return 0;
@@ -54,12 +51,12 @@ static const char *describe_accepted(const json_error_t *where) {
 
 static void release_value(void *value) { json_decref(value); }
 
+/* Parses one JSON object, which is released when the call ends. */
 json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
   json_error_t where = {.line = -1};
   json_t *value = parse_text(text, bytes, &where);
   if (value) pz_defer(call, release_value, value);
-  /* Without memory, jansson's reader continues with a character missing or calls the text
-   * invalid. */
+  /* without memory, jansson's reader drops a character or calls the text invalid */
   bool has_message = value || where.text[0];
   bool no_memory = pz_json_lost() || !has_message ||
                    (!value && json_error_code(&where) == json_error_out_of_memory);
@@ -74,26 +71,25 @@ json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, s
   return value;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
 struct output {
   struct pz_buffer *buffer;
   bool failed; /* there was no memory for a part of the text */
 };
 
+/* Appends text for json_dump_callback(), where -1 means an error. */
 static int append_output(const char *text, size_t bytes, void *ctx) {
   struct output *output = ctx;
   output->failed = output->failed || !pz_buffer_append(output->buffer, text, bytes);
   return output->failed ? -1 : 0;
 }
 
-/* Appends the text of a value.  Returns false if there is no memory, or if the value has no
- * text. */
+/* Appends the text of a value.  Returns false if there is no memory, or the value has no text. */
 static bool append_value(struct pz_buffer *buffer, const json_t *value, size_t flags) {
   struct output output = {buffer, false};
   return json_dump_callback(value, append_output, &output, flags) == 0 && !output.failed;
 }
 
+/* Returns a document that was built, or raises an error if memory ran out meanwhile. */
 json_t *pz_json_built(struct pz_call *call, json_t *value) {
   if (value) pz_defer(call, release_value, value);
   if (!value || pz_json_lost()) pz_raise_memory(call, "JSON");
@@ -116,6 +112,7 @@ char *pz_json_take(struct pz_call *call, const json_t *value) {
   return pz_buffer_take(call, buffer);
 }
 
+/* Returns the text of a value in the memory of the call, in the layout of json_dumps(). */
 char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags) {
   struct pz_buffer *buffer = pz_buffer_new(call);
   pz_json_add(call, buffer, value, flags);
@@ -125,6 +122,7 @@ char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags) {
   return text;
 }
 
+/* Writes a value as compact text, cut to fit, for a message. */
 char *pz_json_brief(const json_t *value, char *buf, size_t size) {
   struct pz_buffer text = {0};
   bool lost_before = pz_json_lost();
@@ -144,6 +142,7 @@ const char *pz_json_type(const json_t *value) {
   return value ? names[json_typeof(value)] : "nothing";
 }
 
+/* Parses a text that is known to be valid; returns NULL if there is no memory. */
 json_t *pz_json_parse_again(const char *text) {
   json_error_t where;
   json_t *value = parse_text(text, strlen(text), &where);

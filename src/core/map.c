@@ -1,5 +1,4 @@
-/* Open addressing with linear probing, in a table of a power of two that is at most three quarters
- * full. */
+/* Open addressing with linear probing in a power of two of slots, at most 3/4 of them in use. */
 #include "core/map.h"
 
 #include <string.h>
@@ -11,6 +10,7 @@ struct pz_map_slot {
   uint32_t value;
 };
 
+/* Returns the 64-bit FNV-1a hash of a key. */
 uint64_t pz_hash(const void *key, size_t bytes) {
   const unsigned char *next = key;
   uint64_t hash = 1469598103934665603u;
@@ -60,6 +60,7 @@ uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes) {
   return slot->key ? slot->value : PZ_NONE;
 }
 
+/* Sets the value of a key; a table that is three quarters full is doubled first. */
 void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_t bytes,
                 uint32_t value) {
   struct pz_call own = pz_call_in(call, map->arena);

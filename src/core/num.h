@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Multiply *acc by a factor, or add a term to it.  Return false, and leave *acc unchanged, if the
- * result overflows. */
+/* Multiply *acc by a factor, or add a term.  Return false, with *acc unchanged, on overflow. */
 static inline bool pz_mul(int64_t *acc, int64_t factor) {
   int64_t result;
   if (__builtin_mul_overflow(*acc, factor, &result)) return false;

@@ -24,24 +24,20 @@ static const char *visible_name(const void *ctx, size_t i) {
   return NULL;
 }
 
+/* Returns choice i of a list (pz_name_at). */
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
 /* Writes a name as on the command line, with - for _, and returns buf. */
-static char *with_dashes(const char *name, char *buf, size_t size) {
+char *pz_option_name(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
   for (char *at = buf; *at; at++)
     if (*at == '_') *at = '-';
   return buf;
 }
 
-char *pz_option_name(const struct pz_option *option, char *buf, size_t size) {
-  return with_dashes(option->name, buf, size);
-}
-
 /* ---- parsing: which option ------------------------------------------------------------------ */
 
-/* Returns the option with this name, or NULL.  Sets *is_off if the name is "no-" and the name of a
- * switch. */
+/* Returns the option with this name, or NULL.  Sets *is_off for "no-" and the name of a switch. */
 static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
                                          size_t length, bool *is_off) {
   bool may_be_off = length > 3 && strncmp(name, "no-", 3) == 0;
@@ -50,7 +46,7 @@ static const struct pz_option *find_name(const struct pz_option_table *table, co
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
     char known[64];
-    pz_option_name(option, known, sizeof known);
+    pz_option_name(option->name, known, sizeof known);
     size_t n_known = strlen(known);
     if (option->hidden) continue;
     if (n_known == length && strncmp(known, name, length) == 0) return option;
@@ -101,29 +97,17 @@ static const char *meant_option(const struct pz_option_table *table, const char 
   return pz_text_nearest(name, visible_name, table);
 }
 
-/* Ends the call with an error about a word that names no option.  `value` follows the "=" in the
- * word, or is the next word, or NULL. */
-static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *table,
-                                    const char *word, const char *value) {
-  char name[80], dashed[64];
-  snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-  const char *meant = strncmp(name, "--", 2) == 0 ? meant_option(table, name + 2, value) : NULL;
-  pz_raise(call, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", name,
-           meant ? "; did you mean --" : "", meant ? with_dashes(meant, dashed, sizeof dashed) : "",
-           meant ? "?" : "");
-}
-
 /* ---- parsing: values ------------------------------------------------------------------------ */
 
 /* Ends the call with "--name: 'found'; accepted: ...". */
 static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *option,
                                   const char *found, const char *accepted) {
   char name[64];
-  pz_raise(call, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(option, name, sizeof name),
-           found, accepted);
+  pz_raise(call, PZ_BAD_USE, "--%s: '%s'; accepted: %s",
+           pz_option_name(option->name, name, sizeof name), found, accepted);
 }
 
-/* Returns the integer in a text, or raises an error. */
+/* Returns the integer in a text; raises an error if it is out of the option's range. */
 static int64_t parse_int(struct pz_call *call, const struct pz_option *option, const char *text) {
   char *end;
   errno = 0;
@@ -135,31 +119,13 @@ static int64_t parse_int(struct pz_call *call, const struct pz_option *option, c
   return value;
 }
 
-/* Returns the number in a text, or raises an error. */
-static double parse_real(struct pz_call *call, const struct pz_option *option, const char *text) {
-  char *end;
-  double value = strtod(text, &end);
-  bool in_range = value >= option->min && value <= option->max;
-  if (end == text || *end || !in_range)
-    raise_value(call, option, text,
-                pz_format(call, "a number from %g to %g", option->min, option->max));
-  return value;
-}
-
+/* Returns the choices of an option as "a, b, c". */
 static const char *choice_names(struct pz_call *call, const struct pz_option *option) {
   enum { MOST = 256 };
   return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, option->choices);
 }
 
-/* Returns the index of the choice that a text names, or raises an error. */
-static int parse_choice(struct pz_call *call, const struct pz_option *option, const char *text) {
-  for (int i = 0; option->choices[i]; i++)
-    if (pz_text_same(option->choices[i], text)) return i;
-  raise_value(call, option, text, choice_names(call, option));
-}
-
-/* Returns a bit for each choice that a list with commas names; "none" and "all" are accepted
- * too. */
+/* Returns a set with bit i for each choice i in a list with commas, or in "none" or "all". */
 static int parse_set(struct pz_call *call, const struct pz_option *option, const char *text) {
   int set = 0, all = 0;
   for (int i = 0; option->choices[i]; i++) all |= 1 << i;
@@ -178,20 +144,7 @@ static int parse_set(struct pz_call *call, const struct pz_option *option, const
   }
 }
 
-/* Appends a text to the list of an option that may be given several times. */
-static void append_text(struct pz_call *call, const struct pz_option *option, const char *text,
-                        const char **list) {
-  for (int i = 0; i < (int)option->max; i++)
-    if (!list[i]) {
-      list[i] = text;
-      return;
-    }
-  pz_raise(call, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", option->name,
-           option->max);
-}
-
-/* Stores the value of an option in its field of the settings; `text` is NULL for a switch that is
- * on. */
+/* Stores a text as the value of an option in the settings; it is NULL for a switch that is on. */
 static void set_value(struct pz_call *call, const struct pz_option *option, const char *text,
                       void *settings) {
   void *member = (char *)settings + option->offset;
@@ -201,10 +154,34 @@ static void set_value(struct pz_call *call, const struct pz_option *option, cons
   case PZ_OPTION_NUMBER: *(int *)member = (int)parse_int(call, option, text); break;
   case PZ_OPTION_SET: *(int *)member = parse_set(call, option, text); break;
   case PZ_OPTION_SWITCH: *(int *)member = text == NULL; break;
-  case PZ_OPTION_REAL: *(double *)member = parse_real(call, option, text); break;
-  case PZ_OPTION_CHOICE: *(int *)member = parse_choice(call, option, text); break;
+  case PZ_OPTION_REAL: {
+    char *end;
+    double value = strtod(text, &end);
+    bool in_range = value >= option->min && value <= option->max;
+    if (end == text || *end || !in_range)
+      raise_value(call, option, text,
+                  pz_format(call, "a number from %g to %g", option->min, option->max));
+    *(double *)member = value;
+    break;
+  }
+  case PZ_OPTION_CHOICE: {
+    int i = 0;
+    while (option->choices[i] && !pz_text_same(option->choices[i], text)) i++;
+    if (!option->choices[i]) raise_value(call, option, text, choice_names(call, option));
+    *(int *)member = i;
+    break;
+  }
   case PZ_OPTION_TEXT: *(const char **)member = text; break;
-  case PZ_OPTION_TEXTS: append_text(call, option, text, member); break;
+  case PZ_OPTION_TEXTS: {
+    const char **list = member;
+    int n = 0, most = (int)option->max;
+    while (n < most && list[n]) n++;
+    if (n == most)
+      pz_raise(call, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", option->name,
+               option->max);
+    list[n] = text;
+    break;
+  }
   }
 }
 
@@ -216,7 +193,7 @@ static bool has_value(const struct pz_option *option) {
 /* Writes the option as --help shows it: "--kernels fused|eager". */
 static void print_usage(const struct pz_option *option, char *buf, size_t size) {
   char name[64];
-  int n = snprintf(buf, size, "--%s", pz_option_name(option, name, sizeof name));
+  int n = snprintf(buf, size, "--%s", pz_option_name(option->name, name, sizeof name));
   if (option->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
   if (!has_value(option)) return;
   if (option->type == PZ_OPTION_CHOICE && !option->arg) {
@@ -228,6 +205,8 @@ static void print_usage(const struct pz_option *option, char *buf, size_t size) 
   snprintf(buf + n, size - (size_t)n, " %s", option->arg ? option->arg : argument);
 }
 
+/* Parses the options in argv[1..] into `settings`, moves the other words to the front of argv[1..],
+ * and returns their number. */
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
                     int argc, char **argv) {
   bool options_ended = false;
@@ -247,7 +226,15 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
     const char *value;
     bool is_off;
     const struct pz_option *option = find_option(table, word, &value, &is_off);
-    if (!option) raise_unknown(call, table, word, value ? value : next);
+    if (!option) {
+      char name[80], dashed[64];
+      snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+      bool is_long = strncmp(name, "--", 2) == 0;
+      const char *meant = is_long ? meant_option(table, name + 2, value ? value : next) : NULL;
+      pz_raise(call, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", name,
+               meant ? "; did you mean --" : "",
+               meant ? pz_option_name(meant, dashed, sizeof dashed) : "", meant ? "?" : "");
+    }
     if (has_value(option)) {
       if (!value) {
         value = next;
@@ -257,7 +244,7 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
       print_usage(option, usage, sizeof usage);
       if (!value || !*value)
         pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s",
-                 pz_option_name(option, name, sizeof name), usage);
+                 pz_option_name(option->name, name, sizeof name), usage);
     } else if (value) {
       pz_raise(call, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="), word,
                value);
@@ -269,6 +256,7 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
+/* Returns whether an option has the same value in the settings a and b of a command. */
 bool pz_option_same(const struct pz_option *option, const void *a, const void *b) {
   const void *x = (const char *)a + option->offset, *y = (const char *)b + option->offset;
   switch (option->type) {
@@ -298,8 +286,7 @@ static void print_default(const struct pz_option *option, const void *settings, 
     snprintf(buf, size, " (default %s)", option->choices[*(const int *)value]);
 }
 
-/* --help prints the options in a column of HELP_LEFT characters, and their texts in a second column
- * that is wrapped at HELP_WIDTH. */
+/* --help has the options in a column of HELP_LEFT characters; their texts wrap at HELP_WIDTH. */
 enum { HELP_LEFT = 23, HELP_INDENT = 2 + 4 + HELP_LEFT + 1, HELP_WIDTH = 80 };
 
 /* Prints a text in the second column of --help. */
@@ -322,6 +309,7 @@ static void print_wrapped(const char *text, FILE *out) {
   fputc('\n', out);
 }
 
+/* Prints the options for --help, with the defaults of `settings` unless it is NULL. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
@@ -348,6 +336,7 @@ static void print_roff(const char *text, FILE *out) {
   }
 }
 
+/* Prints the options as entries of a man page, with the defaults of `settings` unless NULL. */
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
@@ -367,20 +356,7 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
 
 /* ---- lists of numbers ----------------------------------------------------------------------- */
 
-/* Inserts a number into the ascending list, unless it is there already.  Returns false if the list
- * is full. */
-static bool insert_number(struct pz_choices *choices, int64_t number) {
-  int at = choices->n;
-  while (at > 0 && choices->v[at - 1] > number) at--;
-  bool present = at > 0 && choices->v[at - 1] == number;
-  if (present) return true;
-  if (choices->n == PZ_CHOICES_MOST) return false;
-  for (int i = choices->n; i > at; i--) choices->v[i] = choices->v[i - 1];
-  choices->v[at] = number;
-  choices->n++;
-  return true;
-}
-
+/* Returns the powers of two from 1 to `most`. */
 struct pz_choices pz_choices_powers(int64_t most) {
   struct pz_choices choices = {.n = 0};
   for (int64_t power = 1; power <= most && choices.n < PZ_CHOICES_MOST; power *= 2) {
@@ -390,6 +366,7 @@ struct pz_choices pz_choices_powers(int64_t most) {
   return choices;
 }
 
+/* Raises an error unless the list has at least `least` ascending numbers from 1 to 2^20. */
 void pz_choices_require(struct pz_call *call, const char *name, const struct pz_choices *choices,
                         int least) {
   enum { MOST = 1 << 20 };
@@ -403,6 +380,7 @@ void pz_choices_require(struct pz_call *call, const char *name, const struct pz_
              least, PZ_CHOICES_MOST, MOST);
 }
 
+/* Returns the comma-separated numbers from 1 to `most` in a text, sorted and without duplicates. */
 struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const char *name,
                                   int64_t most) {
   struct pz_choices choices = {.n = 0};
@@ -411,11 +389,19 @@ struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const 
     errno = 0;
     long long number = strtoll(at, &end, 10);
     bool accepted = end != at && !errno && number >= 1 && number <= most;
-    accepted = accepted && (!*end || *end == ',') && insert_number(&choices, number);
-    if (!accepted)
+    int place = choices.n; /* where the number belongs in the ascending list */
+    while (place > 0 && choices.v[place - 1] > number) place--;
+    bool is_listed = place > 0 && choices.v[place - 1] == number;
+    bool has_room = is_listed || choices.n < PZ_CHOICES_MOST;
+    if (!accepted || (*end && *end != ',') || !has_room)
       pz_raise(call, PZ_BAD_USE,
                "--%s '%s'; accepted: up to %d comma-separated integers from 1 to %lld", name, text,
                PZ_CHOICES_MOST, (long long)most);
+    if (!is_listed) {
+      for (int i = choices.n; i > place; i--) choices.v[i] = choices.v[i - 1];
+      choices.v[place] = number;
+      choices.n++;
+    }
     if (!*end) return choices;
     at = end;
   }

@@ -1,5 +1,4 @@
-/* Options of a subcommand: one table, from which parsing, range checks, --help and the man page
- * follow. */
+/* Options of a subcommand: a table for parsing, range checks, --help and the man page. */
 #ifndef PZ_CORE_OPTIONS_H
 #define PZ_CORE_OPTIONS_H
 
@@ -43,7 +42,7 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
                     int argc, char **argv);
 
 /* Writes the name of an option as on the command line, with - for _, and returns buf. */
-char *pz_option_name(const struct pz_option *option, char *buf, size_t size);
+char *pz_option_name(const char *name, char *buf, size_t size);
 
 /* Returns whether an option has the same value in two settings of a command. */
 bool pz_option_same(const struct pz_option *option, const void *a, const void *b);

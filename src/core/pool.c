@@ -61,7 +61,9 @@ static void *wait_for_loops(void *worker) {
   return NULL;
 }
 
-void pz_pool_free(struct pz_pool *pool) {
+/* Stops the threads and frees the pool, unless it is NULL (pz_close_fn). */
+void pz_pool_free(void *ctx) {
+  struct pz_pool *pool = ctx;
   if (!pool) return;
   pthread_mutex_lock(&pool->lock);
   pool->quit = true;
@@ -77,6 +79,7 @@ void pz_pool_free(struct pz_pool *pool) {
 
 unsigned pz_pool_threads(const struct pz_pool *pool) { return pool->threads; }
 
+/* Runs fn(ctx, i, worker) for i = 0 .. n-1 on all threads and waits until all are done. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
   pthread_mutex_lock(&pool->lock);
   pool->n = n;
@@ -93,8 +96,7 @@ void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-static void free_pool(void *pool) { pz_pool_free(pool); }
-
+/* Starts a pool of `threads` threads, including the caller's; 0 stands for one per processor. */
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
   int64_t processors = pz_max(sysconf(_SC_NPROCESSORS_ONLN), 1);
   if (threads == 0) threads = (unsigned)pz_min(processors, MOST_THREADS);
@@ -117,11 +119,9 @@ struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
     *worker = (struct worker){.pool = pool, .index = pool->threads};
     if (pthread_create(&worker->thread, NULL, wait_for_loops, worker) != 0) break;
   }
-  pz_defer(call, free_pool, pool);
+  pz_defer(call, pz_pool_free, pool);
   return pool;
 }
-
-/* ---- tasks ---------------------------------------------------------------------------------- */
 
 /* The tasks of one loop. */
 struct tasks {
@@ -132,7 +132,7 @@ struct tasks {
   struct pz_error error; /* the error of that item */
 };
 
-/* One item of a loop. */
+/* Arguments of run_task(): one item of a loop. */
 struct task {
   const struct tasks *tasks;
   size_t i;
@@ -145,8 +145,7 @@ static void run_task(struct pz_call *call, void *ctx) {
   task->tasks->fn(call, task->tasks->ctx, task->i, task->worker);
 }
 
-/* Runs an item unless a lower one has failed.  Items are begun in ascending order, so all items
- * below a failed one are run. */
+/* Runs an item unless a lower one has failed; all items below a failed one were begun before. */
 static void run_in_border(void *ctx, size_t i, unsigned worker) {
   struct tasks *tasks = ctx;
   struct task task = {tasks, i, worker};
@@ -161,6 +160,7 @@ static void run_in_border(void *ctx, size_t i, unsigned worker) {
   pthread_mutex_unlock(&tasks->lock);
 }
 
+/* Runs fn for i = 0 .. n-1, each in a call of its own, and raises the error of the lowest i. */
 void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx) {
   struct tasks tasks = {.fn = fn, .ctx = ctx};
   atomic_init(&tasks.failed, SIZE_MAX);

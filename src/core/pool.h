@@ -1,6 +1,5 @@
 /* Thread pool: one parallel loop at a time over independent items.  Which thread works on which
- * item is not determined, so results must be stored in a place of the item's own; then any number
- * of threads gives the same result. */
+ * item is not determined, so each item stores its result in memory of its own. */
 #ifndef PZ_CORE_POOL_H
 #define PZ_CORE_POOL_H
 
@@ -15,19 +14,17 @@ typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
  * processors.  If not all threads can be started, the pool has fewer.  It is freed when the call
  * ends; an owner that outlives the call takes it over with pz_undefer(). */
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
-void pz_pool_free(struct pz_pool *pool);
+void pz_pool_free(void *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);
 
 /* Runs fn for i = 0 .. n-1 and waits until all are done.  fn must not raise, nor use the pool. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx);
 
-/* Works on item i, like pz_pool_fn, within a call of its own.  Its memory is released when the item
- * is done, so results are stored in memory of the caller. */
+/* Works on item i within a call of its own, whose memory is released when the item is done. */
 typedef void pz_task_fn(struct pz_call *task, void *ctx, size_t i, unsigned worker);
 
-/* Runs fn for i = 0 .. n-1, on the threads of the pool, or on this thread if pool is NULL.  If
- * tasks raise errors, the error of the lowest i is raised here, after all threads have stopped;
- * items above it may have been left out. */
+/* Runs fn for i = 0 .. n-1, on this thread if pool is NULL.  If items raise errors, that of the
+ * lowest is raised after all threads have stopped; higher items may have been left out. */
 void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx);
 
 #endif

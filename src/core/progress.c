@@ -1,5 +1,5 @@
-/* percent_parts() and gap_parts() make the parts of a line, bar_line() and plain_line() join as
- * many of them as there is room for, and show_if_due() decides whether it is time to report. */
+/* percent_parts() and gap_parts() make the parts of a line, print_line() joins as many as there
+ * is room for, and show_if_due() decides whether it is time to report. */
 #include "core/progress.h"
 
 #include <inttypes.h>
@@ -27,6 +27,7 @@ enum pz_progress_style pz_progress_style_of(FILE *out) {
   return isatty(fileno(out)) ? PZ_PROGRESS_BAR : PZ_PROGRESS_LINES;
 }
 
+/* Returns the escape sequence of a colour, or "" if the stream is not to be coloured. */
 const char *pz_colour(FILE *out, enum pz_colour colour) {
   static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[32m"};
   const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -34,6 +35,7 @@ const char *pz_colour(FILE *out, enum pz_colour colour) {
   return isatty(fileno(out)) ? codes[colour] : "";
 }
 
+/* Returns the columns of a terminal, or a large number for another stream. */
 int pz_terminal_columns(FILE *out) {
   enum { MANY = 1 << 20 };
   struct winsize size = {0};
@@ -50,17 +52,6 @@ struct parts {
   double fraction;
 };
 
-/* Writes "[###...] ", or "" without columns. */
-static void bar_text(double fraction, int columns, char *bar) {
-  int filled = (int)(fraction * columns);
-  *bar = '\0';
-  if (columns < 1) return;
-  bar[0] = '[';
-  memset(bar + 1, '#', (size_t)filled);
-  memset(bar + 1 + filled, '.', (size_t)(columns - filled));
-  memcpy(bar + 1 + columns, "] ", 3);
-}
-
 /* Shortens a text to a number of columns, of which the last two become dots. */
 static void shorten(char *text, int columns) {
   int column = 0;
@@ -75,7 +66,7 @@ static void shorten(char *text, int columns) {
   }
 }
 
-/* Appends ", clause" if there is room for it. */
+/* Appends ", " and n bytes of a text to a line, or returns false if there is no room for them. */
 static bool add_clause(char *line, size_t size, const char *text, size_t n, int room) {
   char clause[128];
   snprintf(clause, sizeof clause, ", %.*s", (int)n, text);
@@ -85,51 +76,42 @@ static bool add_clause(char *line, size_t size, const char *text, size_t n, int 
   return true;
 }
 
-/* Appends as many clauses of the note as there is room for. */
-static void add_note(char *line, size_t size, const char *note, int room) {
-  bool fits = true;
-  while (note && *note && fits) {
-    const char *end = strstr(note, ", ");
-    size_t n = end ? (size_t)(end - note) : strlen(note);
-    fits = add_clause(line, size, note, n, room);
-    note = end ? end + 2 : NULL;
-  }
-}
-
-/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is dropped
- * first, then the bar shrinks, then rate and count are dropped, then the bar; the label is
- * shortened last. */
+/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is
+ * dropped first, then the bar shrinks, then rate, count and bar are dropped, and last the label
+ * is cut. */
 static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   char bar[MOST_BAR + 4];
   int required = pz_text_columns(parts->label) + 1 + pz_text_columns(parts->percent) + 2 +
                  pz_text_columns(parts->time);
-  int count_columns = 2 + pz_text_columns(parts->count),
-      rate = *parts->rate ? 2 + pz_text_columns(parts->rate) : 0;
-  int least_with_bar = required + LEAST_BAR + 3;
-  bool has_rate = rate && least_with_bar + count_columns + rate <= room,
-       has_count = least_with_bar + count_columns <= room;
+  int count_columns = 2 + pz_text_columns(parts->count);
+  int rate = *parts->rate ? 2 + pz_text_columns(parts->rate) : 0;
+  int least_with_bar = required + LEAST_BAR + 3; /* with the brackets and a space */
+  bool has_rate = rate && least_with_bar + count_columns + rate <= room;
+  bool has_count = least_with_bar + count_columns <= room;
   int bar_room = room - required - 3 - (has_rate ? rate : 0) - (has_count ? count_columns : 0);
   int bar_columns = bar_room > MOST_BAR ? MOST_BAR : bar_room;
   if (bar_columns < LEAST_BAR) bar_columns = 0;
   if (required > room) shorten(parts->label, room - (required - pz_text_columns(parts->label)));
-  bar_text(parts->fraction, parts->fraction < 0 ? 0 : bar_columns, bar);
+  bar[0] = '\0';
+  if (bar_columns > 0 && parts->fraction >= 0) { /* "[###...] " */
+    int filled = (int)(parts->fraction * bar_columns);
+    bar[0] = '[';
+    memset(bar + 1, '#', (size_t)filled);
+    memset(bar + 1 + filled, '.', (size_t)(bar_columns - filled));
+    memcpy(bar + 1 + bar_columns, "] ", 3);
+  }
   snprintf(line, size, "%s %s%s, %s", parts->label, bar, parts->percent, parts->time);
   if (has_count) add_clause(line, size, parts->count, strlen(parts->count), room);
   if (has_rate) add_clause(line, size, parts->rate, strlen(parts->rate), room);
-  if (has_count && (has_rate || !rate)) add_note(line, size, parts->note, room);
+  /* as many clauses of the note as there is room for */
+  const char *note = has_count && (has_rate || !rate) ? parts->note : NULL;
+  while (note && *note) {
+    const char *end = strstr(note, ", ");
+    size_t n = end ? (size_t)(end - note) : strlen(note);
+    bool fits = add_clause(line, size, note, n, room);
+    note = end && fits ? end + 2 : NULL;
+  }
   shorten(line, room);
-}
-
-/* Makes the line for a file or a pipe. */
-static void plain_line(const struct parts *parts, bool count_first, char *line, size_t size) {
-  if (count_first)
-    snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", parts->label, parts->count, parts->percent,
-             *parts->rate ? ", " : "", parts->rate, parts->time, *parts->note ? ", " : "",
-             parts->note);
-  else
-    snprintf(line, size, "%s: %s, %s, %s%s%s%s%s", parts->label, parts->percent, parts->count,
-             parts->time, *parts->rate ? ", " : "", parts->rate, *parts->note ? ", " : "",
-             parts->note);
 }
 
 /* ---- showing -------------------------------------------------------------------------------- */
@@ -185,6 +167,7 @@ static struct parts gap_parts(const struct pz_progress *progress, double now, bo
   return parts;
 }
 
+/* Prints the current state: a bar in place of the last one, or a new line. */
 static void print_line(struct pz_progress *progress, double now, bool ended) {
   bool has_gap = progress->target >= 0;
   struct parts parts =
@@ -193,10 +176,15 @@ static void print_line(struct pz_progress *progress, double now, bool ended) {
   bool is_bar = progress->style == PZ_PROGRESS_BAR;
   /* a bar in the last column might wrap, and then it could not be redrawn in place */
   int room = (progress->columns ? progress->columns : pz_terminal_columns(progress->out)) - 1;
+  const char *rate_comma = *parts.rate ? ", " : "", *note_comma = *parts.note ? ", " : "";
   if (is_bar)
     bar_line(&parts, room, line, sizeof line);
+  else if (has_gap)
+    snprintf(line, sizeof line, "%s: %s, %s, %s%s%s%s%s", parts.label, parts.percent, parts.count,
+             parts.time, rate_comma, parts.rate, note_comma, parts.note);
   else
-    plain_line(&parts, !has_gap, line, sizeof line);
+    snprintf(line, sizeof line, "%s: %s (%s)%s%s, %s%s%s", parts.label, parts.count, parts.percent,
+             rate_comma, parts.rate, parts.time, note_comma, parts.note);
   fprintf(progress->out, is_bar ? "\r\033[K%s" : "%s\n", line);
   fflush(progress->out);
   progress->shown_s = now;
@@ -235,6 +223,7 @@ static void show_if_due(struct pz_progress *progress) {
 
 /* ---- phases --------------------------------------------------------------------------------- */
 
+/* Resets the state for a phase that counts to `total` in `unit`. */
 static void begin_phase(struct pz_progress *progress, const char *label, const char *unit,
                         uint64_t total) {
   pz_text_plain(pz_text_copy(progress->label, sizeof progress->label, label));
@@ -261,6 +250,7 @@ void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *fn, vo
       .style = PZ_PROGRESS_CALL, .now_s = pz_clock_s, .call = fn, .ctx = ctx, .stop = stop};
 }
 
+/* Starts the next phase after the last one was finished. */
 void pz_progress_next(struct pz_progress *progress, const char *label, const char *unit,
                       uint64_t total) {
   if (!progress) return;
@@ -269,6 +259,7 @@ void pz_progress_next(struct pz_progress *progress, const char *label, const cha
   if (progress->style == PZ_PROGRESS_BAR) show_if_due(progress);
 }
 
+/* Reports that `done` items of the total are done; a NULL note keeps the last one. */
 void pz_progress_update(struct pz_progress *progress, uint64_t done, const char *note) {
   progress->done = done < progress->total ? done : progress->total;
   if (note) pz_text_plain(pz_text_copy(progress->note, sizeof progress->note, note));
@@ -281,6 +272,7 @@ void pz_progress_set(struct pz_progress *progress, uint64_t done, uint64_t total
   pz_progress_update(progress, done, note);
 }
 
+/* Reports a search whose gap to the optimum is gap[0], and whose target is gap[1]. */
 void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total,
                      const double gap[2], const char *note) {
   progress->gap = gap[0];
@@ -288,6 +280,7 @@ void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total
   pz_progress_set(progress, done, total, note);
 }
 
+/* Reports the state of another progress, whose phase begins with done == 0. */
 void pz_progress_follow(struct pz_progress *progress, const struct pz_progress_state *state) {
   if (state->done == 0 && !state->ended && strcmp(progress->label, state->phase) != 0)
     pz_progress_next(progress, state->phase, state->unit, state->total);
@@ -307,6 +300,7 @@ void pz_progress_add(struct pz_progress *progress, uint64_t more) {
   show_if_due(progress);
 }
 
+/* Ends the phase with a last report; `note` replaces the last note unless it is NULL. */
 void pz_progress_finish(struct pz_progress *progress, const char *note) {
   if (!progress || progress->style == PZ_PROGRESS_SILENT || !progress->shown) return;
   double now = progress->now_s();

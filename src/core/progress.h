@@ -1,9 +1,8 @@
 /* Progress of long work: on a terminal a bar with the remaining time and the rate, elsewhere a line
- * every few seconds, or calls of a function.  The clock decides when to report and never what is
- * computed.
+ * every few seconds, or calls of a function.
  *
- * Long work has phases, one after the other on the same stream.  Each counts towards a total of its
- * own, which may change while it runs.  The fraction that is shown never falls within a phase. */
+ * Long work has phases, one after the other on the same stream.  Each has a total of its own, which
+ * may change while it runs.  The fraction that is shown never falls within a phase. */
 #ifndef PZ_CORE_PROGRESS_H
 #define PZ_CORE_PROGRESS_H
 
@@ -52,30 +51,26 @@ void pz_progress_start(struct pz_progress *progress, FILE *out, enum pz_progress
 void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *fn, void *ctx,
                             atomic_bool *stop);
 
-/* Starts the next phase on the same stream after the one before has been finished.  Does nothing if
- * progress is NULL. */
+/* Starts the next phase after the last one has been finished.  Does nothing if progress is NULL. */
 void pz_progress_next(struct pz_progress *progress, const char *label, const char *unit,
                       uint64_t total);
 
-/* Reports that `done` items of the total are done.  The numbers are followed by as many clauses of
- * `note` as there is room for; NULL keeps the last note.  This is cheap when no report is due.  No
- * other thread may report at the same time. */
+/* Reports that `done` items of the total are done, with a note; NULL keeps the last note.  This is
+ * cheap when no report is due.  No other thread may report at the same time. */
 void pz_progress_update(struct pz_progress *progress, uint64_t done, const char *note);
 
 /* Like pz_progress_update(), with another total. */
 void pz_progress_set(struct pz_progress *progress, uint64_t done, uint64_t total, const char *note);
 
 /* Like pz_progress_set(), for a search that ends when its gap reaches the target: gap = {the gap,
- * the target}.  Shows the gap, the remaining items and the time spent, but not the remaining time,
- * which the rate of a search does not predict. */
+ * the target}.  Shows the time spent instead of the remaining time, which cannot be predicted. */
 void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total,
                      const double gap[2], const char *note);
 
 /* Reports the state that another progress has passed to its function (PZ_PROGRESS_CALL). */
 void pz_progress_follow(struct pz_progress *progress, const struct pz_progress_state *state);
 
-/* Reports that `more` further items are done.  Any thread may call it.  Does nothing if progress is
- * NULL. */
+/* Reports `more` further items as done, from any thread.  Does nothing if progress is NULL. */
 void pz_progress_add(struct pz_progress *progress, uint64_t more);
 
 /* Ends the phase with a last report.  A bar that was visible for less than half a second is erased
@@ -109,8 +104,7 @@ static inline bool pz_ending_is_here(const struct pz_ending *ending) {
 
 enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
 
-/* Returns the escape sequence that switches to a colour, or "" if `out` is not a terminal on which
- * colour is wanted. */
+/* Returns the escape sequence of a colour, or "" if `out` is no terminal on which it is wanted. */
 const char *pz_colour(FILE *out, enum pz_colour colour);
 
 /* Returns the columns of the terminal, or a large number if `out` is not a terminal. */

@@ -20,6 +20,7 @@ void *pz_ranks_shared_memory(struct pz_call *call, size_t bytes) {
   return transport->shared_memory(call, transport->ctx, bytes);
 }
 
+/* Copies the next n bytes of a message to *out, or returns false if fewer remain. */
 bool pz_bytes_read(struct pz_bytes *bytes, void *out, size_t n) {
   if (n > bytes->left) return false;
   if (n) memcpy(out, bytes->at, n);
@@ -37,6 +38,7 @@ static void receive_text(struct pz_call *call, void *receiver, unsigned rank, co
   if (rank == 0 && n > 0 && text) pz_buffer_add(call, text, bytes, n);
 }
 
+/* Runs fn on rank 0 alone and sends its error, or what it appended to *text, to all ranks. */
 void pz_ranks_run_first(struct pz_call *call, pz_call_fn *fn, void *ctx, struct pz_buffer *text) {
   struct pz_error error = {0};
   if (pz_ranks_first()) (void)!pz_border(fn, ctx, &error);
@@ -51,6 +53,7 @@ void pz_ranks_run_first(struct pz_call *call, pz_call_fn *fn, void *ctx, struct 
   if (error.status != PZ_OK) pz_raise_again(call, &error);
 }
 
+/* Copies the flag of rank 0 (pz_ranks_receive). */
 static void receive_flag(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
                          size_t n) {
   bool *flag = receiver;
@@ -58,6 +61,7 @@ static void receive_flag(struct pz_call *call, void *receiver, unsigned rank, co
   if (rank == 0 && n == sizeof *flag) memcpy(flag, bytes, n);
 }
 
+/* Returns the flag of rank 0, on all ranks. */
 bool pz_ranks_flag_of_first(struct pz_call *call, bool flag) {
   if (!transport) return flag;
   struct pz_ranks_part own = {.bytes = (const char *)&flag,
@@ -73,6 +77,7 @@ struct compared_texts {
   bool differ;
 };
 
+/* Notes whether another rank's text has another hash (pz_ranks_receive). */
 static void receive_hash(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
                          size_t n) {
   struct compared_texts *texts = receiver;
@@ -81,6 +86,7 @@ static void receive_hash(struct pz_call *call, void *receiver, unsigned rank, co
   if (!is_same) texts->differ = true;
 }
 
+/* Raises an error if the ranks have different texts; `what` names them. */
 void pz_ranks_require_same(struct pz_call *call, const char *what, const char *text) {
   if (!transport) return;
   struct compared_texts texts = {.own_hash = pz_hash(text, strlen(text))};
@@ -111,6 +117,7 @@ static bool is_stopped(const struct pz_round *round) {
   return round->stop && atomic_load(round->stop);
 }
 
+/* Works on one item, unless the round was stopped (pz_call_fn). */
 static void work_in_border(struct pz_call *call, void *ctx) {
   const struct round_item *item = ctx;
   if (is_stopped(item->round)) pz_raise(call, PZ_STOPPED, "stopped");
@@ -171,6 +178,7 @@ static void unpack_items(struct pz_call *call, void *receiver, unsigned rank, co
   }
 }
 
+/* Runs the items of a round on all ranks; errors[i] receives the error of item i. */
 void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_round *round,
                   struct pz_error *errors) {
   struct running_round running = {.round = round, .errors = errors};

@@ -1,14 +1,13 @@
 /* Ranks: processes that run the same command on the same inputs and divide the work of its rounds.
  *
- * Every rank makes every decision itself, from the same data.  What one rank alone has computed or
- * read reaches all others by an exchange, and all ranks make the same exchanges in the same order,
- * so the state after a round does not depend on the number of ranks.  Only rank 0 owns files and
- * streams.  A rank that fails joins the next exchange with its error, which all ranks then raise.
+ * Every rank makes every decision itself, from the same data.  What one rank has computed or read
+ * reaches the others by an exchange, and all ranks make the same exchanges in the same order, so
+ * the result does not depend on the number of ranks.  Only rank 0 owns files and streams.  A rank
+ * that fails joins the next exchange with its error, which all ranks then raise.
  *
- * This file does not know how bytes are transported.  A program with several ranks sets the
- * transport with pz_ranks_use() (the command does so under mpirun); otherwise there is one rank.
- * Ranks run the same program on machines of one kind, so structs are exchanged as they are in
- * memory. */
+ * A program with several ranks sets the transport of bytes with pz_ranks_use(), as the command does
+ * under mpirun; otherwise there is one rank.  All machines have the same architecture, so structs
+ * are exchanged as they are in memory. */
 #ifndef PZ_CORE_RANKS_H
 #define PZ_CORE_RANKS_H
 
@@ -16,8 +15,6 @@
 
 #include "core/buffer.h"
 #include "core/pool.h"
-
-/* ---- the transport -------------------------------------------------------------------------- */
 
 /* The contribution of one rank to an exchange: bytes, unless it failed. */
 struct pz_ranks_part {
@@ -33,9 +30,9 @@ typedef void pz_ranks_receive(struct pz_call *call, void *receiver, unsigned ran
 struct pz_ranks {
   unsigned rank, size;
   void *ctx;
-  /* Returns an item that no rank has begun yet: its position in the order of a round of n items, or
-   * n if none remains.  Any thread may call it.  Which rank gets which item is not determined, but
-   * each rank begins with a part of its own. */
+  /* Returns the position of an item that no rank has begun yet in the order of a round of n
+   * items, or n if none remains.  Any thread may call it; which rank gets which item is
+   * undetermined. */
   size_t (*next_item)(void *ctx, size_t n);
   /* Ends the round and sends the parts of all ranks to all ranks: calls `receive` for the parts of
    * the other ranks, in order.  Raises the error of the lowest rank that has one, on all ranks. */
@@ -47,11 +44,8 @@ struct pz_ranks {
   void *(*shared_memory)(struct pz_call *call, void *ctx, size_t bytes);
 };
 
-/* Sets the transport of the process before any work begins; NULL stands for one rank.  *ranks must
- * outlive the work. */
+/* Sets the transport of the process, which must outlive the work; NULL stands for one rank. */
 void pz_ranks_use(const struct pz_ranks *ranks);
-
-/* ---- exchanges of one value ----------------------------------------------------------------- */
 
 unsigned pz_ranks_size(void);
 
@@ -71,8 +65,6 @@ bool pz_ranks_flag_of_first(struct pz_call *call, bool flag);
 
 /* Raises PZ_BAD_INPUT if the ranks have different texts; `what` names the texts. */
 void pz_ranks_require_same(struct pz_call *call, const char *what, const char *text);
-
-/* ---- rounds --------------------------------------------------------------------------------- */
 
 /* The bytes of a message that have not been read yet. */
 struct pz_bytes {
@@ -99,10 +91,9 @@ struct pz_round {
   const uint32_t *order;
 };
 
-/* Runs all items on the threads of all ranks, or on their calling threads if there is no pool.
- * errors[i] receives the error of item i on all ranks, and is zero if it had none; items with an
- * error are not packed.  Raises PZ_STOPPED if any rank was stopped; the results of the items that
- * were done are there nevertheless. */
+/* Runs all items on the threads of all ranks, or on their calling threads if `pool` is NULL.
+ * errors[i] receives the error of item i on all ranks; it is zero if there was none.  Raises
+ * PZ_STOPPED if any rank was stopped; the items that were done have their results nevertheless. */
 void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_round *round,
                   struct pz_error *errors);
 

@@ -1,5 +1,4 @@
-/* Structs as JSON and back: field_json() writes a field and read_field() reads it; both are one
- * switch over the types of fields. */
+/* Structs as JSON and back: field_json() and read_field() switch over the types of fields. */
 #include "core/record.h"
 
 #include <math.h>
@@ -9,8 +8,6 @@
 
 #include "core/text.h"
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
 static json_t *field_json(const struct pz_field *field, const void *value);
 
 json_t *pz_record_text(const char *text) {
@@ -18,45 +15,25 @@ json_t *pz_record_text(const char *text) {
   return value ? value : json_string("(not UTF-8)");
 }
 
-/* Returns an item of a table as a row: the values of its fields in their order. */
-static json_t *row_json(const struct pz_record *record, const char *item) {
-  json_t *row = json_array();
-  for (size_t k = 0; k < record->n_fields && row; k++)
-    if (json_array_append_new(row, field_json(&record->fields[k], item)) != 0) {
-      json_decref(row);
-      return NULL;
-    }
-  return row;
-}
-
-/* Returns a list of objects, or of rows if the field is a table. */
+/* Returns n structs as a list of objects or, in a table, of rows with their fields' values. */
 static json_t *items_json(const struct pz_field *field, const char *items, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n && list; i++) {
     const char *item = items + i * field->record->size;
-    json_t *element = field->type == PZ_FIELD_TABLE ? row_json(field->record, item)
-                                                    : pz_record_json(field->record, item);
-    if (json_array_append_new(list, element) == 0) continue;
+    bool is_table = field->type == PZ_FIELD_TABLE;
+    json_t *element = is_table ? json_array() : pz_record_json(field->record, item);
+    bool is_complete = true;
+    for (size_t k = 0; is_table && is_complete && k < field->record->n_fields; k++)
+      is_complete =
+          json_array_append_new(element, field_json(&field->record->fields[k], item)) == 0;
+    if (json_array_append_new(list, element) == 0 && is_complete) continue;
     json_decref(list);
     return NULL;
   }
   return list;
 }
 
-/* Returns a table: {columns, rows}. */
-static json_t *table_json(const struct pz_field *field, const char *items, uint32_t n) {
-  json_t *columns = json_array(), *rows = items_json(field, items, n);
-  bool is_complete = columns && rows;
-  for (size_t k = 0; k < field->record->n_fields && is_complete; k++)
-    is_complete = json_array_append_new(columns, json_string(field->record->fields[k].key)) == 0;
-  json_t *table = is_complete ? json_pack("{s:O,s:O}", "columns", columns, "rows", rows) : NULL;
-  json_decref(columns);
-  json_decref(rows);
-  return table;
-}
-
-/* Returns the field of the struct at `value`.  Like all functions here, returns NULL if there is
- * no memory. */
+/* Returns the field of the struct at `value` as JSON, or NULL if there is no memory. */
 static json_t *field_json(const struct pz_field *field, const void *value) {
   if (field->via)
     value = *(const void *const *)(const void *)((const char *)value + field->via_offset);
@@ -117,8 +94,15 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   case PZ_FIELD_TABLE: {
     const char *items = *(const char *const *)(const void *)member;
     uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
-    return field->type == PZ_FIELD_TABLE ? table_json(field, items, n)
-                                         : items_json(field, items, n);
+    if (field->type == PZ_FIELD_LIST) return items_json(field, items, n);
+    json_t *columns = json_array(), *rows = items_json(field, items, n);
+    bool is_complete = columns && rows;
+    for (size_t k = 0; k < field->record->n_fields && is_complete; k++)
+      is_complete = json_array_append_new(columns, json_string(field->record->fields[k].key)) == 0;
+    json_t *table = is_complete ? json_pack("{s:O,s:O}", "columns", columns, "rows", rows) : NULL;
+    json_decref(columns);
+    json_decref(rows);
+    return table;
   }
   case PZ_FIELD_CUSTOM: return field->codec->write(member);
   }
@@ -133,6 +117,7 @@ static bool is_empty(const json_t *json) {
          (json_is_array(json) && json_array_size(json) == 0);
 }
 
+/* Returns a struct as a JSON object, or NULL if memory runs out or a number is not finite. */
 json_t *pz_record_json(const struct pz_record *record, const void *value) {
   json_t *object = json_object();
   for (size_t i = 0; i < record->n_fields && object; i++) {
@@ -156,11 +141,10 @@ json_t *pz_record_json(const struct pz_record *record, const void *value) {
   return object;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
 static void read_field(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value);
 
+/* Raises "WHERE.KEY: found ...; accepted: ..." for a field. */
 static _Noreturn void raise_field(struct pz_call *call, const char *where,
                                   const struct pz_field *field, const json_t *found,
                                   const char *accepted) {
@@ -168,6 +152,7 @@ static _Noreturn void raise_field(struct pz_call *call, const char *where,
            pz_json_type(found), accepted);
 }
 
+/* Returns the string of a text field, or NULL for null where the type allows it. */
 static const char *read_text(struct pz_call *call, const struct pz_field *field, const json_t *json,
                              const char *where) {
   const char *text = json_string_value(json);
@@ -179,6 +164,7 @@ static const char *read_text(struct pz_call *call, const struct pz_field *field,
   return pz_copy_text(call, text);
 }
 
+/* Returns the position of a string among the names of an enum. */
 static unsigned read_enum(struct pz_call *call, const struct pz_field *field, const json_t *json,
                           const char *where) {
   const char *name = json_string_value(json);
@@ -187,24 +173,8 @@ static unsigned read_enum(struct pz_call *call, const struct pz_field *field, co
   raise_field(call, where, field, json, "one of the names this program writes");
 }
 
-static double read_real(struct pz_call *call, const struct pz_field *field, const json_t *json,
-                        const char *where) {
-  if (json_is_number(json)) return json_number_value(json);
-  bool may_be_null = field->type != PZ_FIELD_REAL;
-  if (!may_be_null || !json_is_null(json)) raise_field(call, where, field, json, "a number");
-  return field->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
-}
-
-static uint32_t read_count(struct pz_call *call, const struct pz_field *field, const json_t *json,
-                           const char *where) {
-  json_int_t count = json_integer_value(json);
-  if (!json_is_integer(json) || count < 0 || count > UINT32_MAX)
-    raise_field(call, where, field, json, "an integer from 0 to 4294967295");
-  return (uint32_t)count;
-}
-
 /* Reads a list of objects, or a table: {columns, rows} with the values of each row in the order of
- * the record's fields. */
+ * the record's fields.  Stores the structs and their number in the struct at `value`. */
 static void read_items(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value) {
   const struct pz_record *record = field->record;
@@ -252,12 +222,24 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
   switch (field->type) {
   case PZ_FIELD_REAL:
   case PZ_FIELD_REAL_OR_NULL:
-  case PZ_FIELD_REAL_KNOWN: *(double *)member = read_real(call, field, json, where); break;
+  case PZ_FIELD_REAL_KNOWN: {
+    bool is_null = field->type != PZ_FIELD_REAL && json_is_null(json);
+    if (!json_is_number(json) && !is_null) raise_field(call, where, field, json, "a number");
+    double unknown = field->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
+    *(double *)member = is_null ? unknown : json_number_value(json);
+    break;
+  }
   case PZ_FIELD_INT:
     if (!json_is_integer(json)) raise_field(call, where, field, json, "an integer");
     *(int64_t *)member = json_integer_value(json);
     break;
-  case PZ_FIELD_COUNT: *(uint32_t *)member = read_count(call, field, json, where); break;
+  case PZ_FIELD_COUNT: {
+    json_int_t count = json_integer_value(json);
+    if (!json_is_integer(json) || count < 0 || count > UINT32_MAX)
+      raise_field(call, where, field, json, "an integer from 0 to 4294967295");
+    *(uint32_t *)member = (uint32_t)count;
+    break;
+  }
   case PZ_FIELD_BIG_COUNT:
     if (!json_is_integer(json) || json_integer_value(json) < 0)
       raise_field(call, where, field, json, "an integer from 0");
@@ -297,6 +279,7 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
   }
 }
 
+/* Reads an object into the struct *value; `where` is its place in messages. */
 void pz_record_parse(struct pz_call *call, const struct pz_record *record, const json_t *json,
                      const char *where, void *value) {
   if (!json_is_object(json))

@@ -132,8 +132,8 @@ struct pz_record {
 /* Longest list that is read. */
 enum { PZ_RECORD_MOST = 1 << 21 };
 
-/* Returns a struct as a JSON object, with keys in the order of the table.  The reference is new;
- * NULL means that memory ran out or a number is not finite. */
+/* Returns a new JSON object with the fields of a struct in the order of the table, or NULL if
+ * memory ran out or a number is not finite. */
 json_t *pz_record_json(const struct pz_record *record, const void *value);
 
 /* Returns a text as JSON.  A text that is not UTF-8, which JSON cannot contain, is written as

@@ -12,7 +12,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share words, which must d
 enum { LEAST_SLOTS = 64, MOST_PROBES = 32, BYTES_PER_SLOT = 256, ALIGNMENT = 16 };
 
 /* The word of an empty slot is 0.  A writer sets it to the hash of the key and WRITING, and owns
- * the slot until it sets READY, or UNUSED if the block is full.  After that the word does not
+ * the slot until it sets READY, or UNUSED if the block is full, after which the word does not
  * change. */
 enum { WRITING = 1, READY = 2, UNUSED = 3, STATES = 3 };
 
@@ -21,8 +21,10 @@ struct pz_shared_slot {
   uint64_t offset; /* of the entry: length of the key, key, value, each aligned */
 };
 
+/* Rounds up to the alignment of the parts of an entry. */
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
+/* Divides a block into the table's slots and entries. */
 void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t bytes) {
   size_t n = LEAST_SLOTS;
   *table = (struct pz_shared_table){.slots = NULL};
@@ -37,6 +39,7 @@ void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t byt
   table->entries_capacity = bytes - head;
 }
 
+/* Returns the next fraction of van der Corput's sequence: 0, 1/2, 1/4, 3/4, 1/8, ... */
 double pz_shared_table_turn(const struct pz_shared_table *table) {
   double fraction = 0, part = 0.5;
   if (!table || !table->slots) return 0;
@@ -47,17 +50,8 @@ double pz_shared_table_turn(const struct pz_shared_table *table) {
   return fraction;
 }
 
-static const unsigned char *key_of(const unsigned char *entry) { return entry + ALIGNMENT; }
-
-/* Returns whether an entry has this key. */
-static bool has_key(const unsigned char *entry, const void *key, size_t key_bytes) {
-  uint64_t n;
-  memcpy(&n, entry, sizeof n);
-  return n == key_bytes && memcmp(key_of(entry), key, key_bytes) == 0;
-}
-
-/* Returns the slot of the key, with *found set, or else an empty slot for it.  Returns NULL if the
- * neighbourhood has neither, or if the entry is being written. */
+/* Returns the slot of the key and sets *found, or returns an empty slot for it.  Returns NULL if
+ * there is neither within MOST_PROBES slots, or if the entry is being written. */
 static struct pz_shared_slot *find_slot(const struct pz_shared_table *table, uint64_t hash,
                                         const void *key, size_t key_bytes, bool *found) {
   *found = false;
@@ -67,21 +61,26 @@ static struct pz_shared_slot *find_slot(const struct pz_shared_table *table, uin
     if (!word) return slot;
     if ((word & ~(uint64_t)STATES) != hash) continue;
     if (word == (hash | WRITING)) return NULL;
-    if (word != (hash | READY) || !has_key(table->entries + slot->offset, key, key_bytes)) continue;
-    *found = true;
-    return slot;
+    if (word != (hash | READY)) continue;
+    const unsigned char *entry = table->entries + slot->offset;
+    uint64_t n; /* bytes of the entry's key */
+    memcpy(&n, entry, sizeof n);
+    *found = n == key_bytes && memcmp(entry + ALIGNMENT, key, key_bytes) == 0;
+    if (*found) return slot;
   }
   return NULL;
 }
 
+/* Returns the hash of a key without the bits of the state; never 0, the word of an empty slot. */
 static uint64_t hash_of(const void *key, size_t bytes) {
   uint64_t hash = pz_hash_key(key, bytes) & ~(uint64_t)STATES;
   return hash ? hash : STATES + 1;
 }
 
+/* Returns the value in the entry of a slot: it follows the length of the key and the key. */
 static const void *value_at(const struct pz_shared_table *table, const struct pz_shared_slot *slot,
                             size_t key_bytes) {
-  return key_of(table->entries + slot->offset) + aligned(key_bytes);
+  return table->entries + slot->offset + ALIGNMENT + aligned(key_bytes);
 }
 
 const void *pz_shared_table_get(const struct pz_shared_table *table, const void *key,
@@ -93,23 +92,7 @@ const void *pz_shared_table_get(const struct pz_shared_table *table, const void 
   return found ? value_at(table, slot, key_bytes) : NULL;
 }
 
-/* Reserves space for an entry.  Returns NULL if the block is full. */
-static unsigned char *reserve_space(const struct pz_shared_table *table, size_t bytes) {
-  uint64_t used = atomic_load_explicit(table->used, memory_order_relaxed);
-  do {
-    if (bytes > table->entries_capacity || used > table->entries_capacity - bytes) return NULL;
-  } while (!atomic_compare_exchange_weak_explicit(table->used, &used, used + bytes,
-                                                  memory_order_relaxed, memory_order_relaxed));
-  return table->entries + used;
-}
-
-/* Claims an empty slot.  Returns false if another thread or process was faster. */
-static bool claim_slot(struct pz_shared_slot *slot, uint64_t hash) {
-  uint64_t none = 0;
-  return atomic_compare_exchange_strong_explicit(&slot->word, &none, hash | WRITING,
-                                                 memory_order_acquire, memory_order_relaxed);
-}
-
+/* Stores a copy of a value, unless the key has one, and returns the stored value, or NULL. */
 const void *pz_shared_table_put(const struct pz_shared_table *table, const void *key,
                                 size_t key_bytes, const void *value, size_t value_bytes) {
   bool found = false;
@@ -119,18 +102,31 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
     return NULL;
   uint64_t hash = hash_of(key, key_bytes), n = key_bytes;
   struct pz_shared_slot *slot;
-  do {
+  bool claimed = false; /* false again if another thread or process was faster */
+  while (!claimed) {
+    uint64_t empty = 0;
     slot = find_slot(table, hash, key, key_bytes, &found);
     if (found) return value_at(table, slot, key_bytes);
     if (!slot) return NULL;
-  } while (!claim_slot(slot, hash));
-  unsigned char *entry = reserve_space(table, bytes);
-  if (entry) {
+    claimed = atomic_compare_exchange_strong_explicit(&slot->word, &empty, hash | WRITING,
+                                                      memory_order_acquire, memory_order_relaxed);
+  }
+  /* reserve space for the entry, unless the block is full */
+  uint64_t used = atomic_load_explicit(table->used, memory_order_relaxed);
+  bool fits, reserved = false;
+  do {
+    fits = bytes <= table->entries_capacity && used <= table->entries_capacity - bytes;
+    if (fits)
+      reserved = atomic_compare_exchange_weak_explicit(table->used, &used, used + bytes,
+                                                       memory_order_relaxed, memory_order_relaxed);
+  } while (fits && !reserved);
+  if (reserved) {
+    unsigned char *entry = table->entries + used;
     memcpy(entry, &n, sizeof n);
     memcpy(entry + ALIGNMENT, key, key_bytes);
     memcpy(entry + ALIGNMENT + aligned(key_bytes), value, value_bytes);
-    slot->offset = (uint64_t)(entry - table->entries);
+    slot->offset = used;
   }
-  atomic_store_explicit(&slot->word, hash | (entry ? READY : UNUSED), memory_order_release);
-  return entry ? value_at(table, slot, key_bytes) : NULL;
+  atomic_store_explicit(&slot->word, hash | (reserved ? READY : UNUSED), memory_order_release);
+  return reserved ? value_at(table, slot, key_bytes) : NULL;
 }

@@ -1,9 +1,8 @@
 /* A cache in a block of memory that many threads and processes read and write at once without
  * locks: a hash table of fixed size with open addressing, followed by the entries.  Keys and values
- * are bytes of any length.  The value of a key depends on the key alone, so it does not matter who
- * stored it, or whether anybody did.  Entries are never changed or removed, and pointers to values
- * stay valid as long as the block.  When the block or a neighbourhood of the table is full, values
- * are not stored. */
+ * are bytes of any length, and a value depends on its key alone.  Entries are never changed or
+ * removed, so pointers to values stay valid as long as the block.  When the block or the slots near
+ * a key's hash are full, values are not stored. */
 #ifndef PZ_CORE_SHARED_TABLE_H
 #define PZ_CORE_SHARED_TABLE_H
 
@@ -29,10 +28,9 @@ struct pz_shared_table {
  * before its first use by any process.  With NULL or a small block nothing is stored. */
 void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t bytes);
 
-/* Returns the fraction of a common list at which the caller should begin, so that several
- * threads or processes do not compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8
- * ... in successive calls (van der Corput's sequence).  Returns 0 if table is NULL or stores
- * nothing. */
+/* Returns the fraction of a common list at which the caller should begin, so that several threads
+ * or processes do not compute the same values at once: 0, 1/2, 1/4, 3/4, 1/8, ... in successive
+ * calls (van der Corput's sequence), or always 0 if table is NULL or stores nothing. */
 double pz_shared_table_turn(const struct pz_shared_table *table);
 
 /* Returns the value of a key, aligned for any type, or NULL if there is none or table is NULL. */

@@ -17,6 +17,7 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
   return status;
 }
 
+/* Records an error in *err, unless it is NULL or holds one, and returns the status. */
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
                              int line, const char *format, va_list args) {
   if (!err || err->status != PZ_OK) return status;
@@ -33,6 +34,7 @@ enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const 
   return status;
 }
 
+/* Stores the input that an error is about, and the place in it. */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column) {
   if (!err) return;
   snprintf(err->input, sizeof err->input, "%s", input ? input : "");
@@ -41,18 +43,11 @@ void pz_error_at(struct pz_error *err, const char *input, int line, int column) 
 }
 
 const char *pz_status_name(enum pz_status status) {
-  switch (status) {
-  case PZ_OK: return "ok";
-  case PZ_BAD_INPUT: return "bad input";
-  case PZ_BAD_USE: return "bad use";
-  case PZ_NO_MEMORY: return "out of memory";
-  case PZ_IO: return "input/output";
-  case PZ_LIMIT: return "limit";
-  case PZ_STOPPED: return "stopped";
-  case PZ_NO_ANSWER: return "no answer";
-  case PZ_INTERNAL: return "internal";
-  }
-  return "unknown";
+  static const char *const names[] = {
+      [PZ_OK] = "ok",           [PZ_BAD_INPUT] = "bad input",     [PZ_BAD_USE] = "bad use",
+      [PZ_IO] = "input/output", [PZ_NO_MEMORY] = "out of memory", [PZ_LIMIT] = "limit",
+      [PZ_STOPPED] = "stopped", [PZ_NO_ANSWER] = "no answer",     [PZ_INTERNAL] = "internal"};
+  return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown";
 }
 
 const char *pz_version(void) { return PZ_VERSION; }

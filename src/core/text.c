@@ -9,8 +9,7 @@
 
 enum { LONGEST_WORD = 64 };
 
-/* Returns the Levenshtein distance without regard to case, computed row by row, or LONGEST_WORD
- * if a word is longer than that. */
+/* Returns the Levenshtein distance without regard to case, or LONGEST_WORD if a word is longer. */
 static size_t edit_distance(const char *a, const char *b) {
   size_t n_a = strlen(a), n_b = strlen(b), row[LONGEST_WORD + 1];
   if (n_a > LONGEST_WORD || n_b > LONGEST_WORD) return LONGEST_WORD;
@@ -30,6 +29,7 @@ static size_t edit_distance(const char *a, const char *b) {
   return row[n_b];
 }
 
+/* Returns the name nearest to the word: at most a third of its letters and one more differ. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx) {
   const char *best = NULL;
   size_t limit = strlen(word) / 3 + 1, best_distance = limit + 1;
@@ -62,6 +62,7 @@ static bool lacks_one_part(const char *word, const char *name) {
   return false;
 }
 
+/* Returns the name that the word is certainly meant for, or NULL. */
 const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx) {
   const char *best = NULL;
   size_t limit = strlen(word) < 10 ? 1 : strlen(word) / 5, best_distance = limit + 1;
@@ -99,7 +100,7 @@ bool pz_text_same(const char *a, const char *b) { return pz_text_is(a, strlen(a)
  * like it, or is a beginning of it. */
 enum resemblance { BEGINS, CONTAINS, NEAR, IS_BEGINNING, RESEMBLANCES };
 
-/* The names of a list that resemble a word in one of these ways. */
+/* The names of a list that resemble a word in one way, `how`. */
 struct resembling {
   enum resemblance how;
   const char *word;
@@ -108,29 +109,25 @@ struct resembling {
   const void *ctx;
 };
 
-/* Returns whether a name resembles the word in the way of the list. */
-static bool resembles(const struct resembling *list, const char *name) {
-  enum { LEAST = 2 }; /* letters of the word: too many names contain a single letter */
-  if (list->best) return name == list->best;
-  if (list->how == BEGINS) return begins_with(name, list->word);
-  if (strlen(list->word) < LEAST) return false;
-  while (*name && !begins_with(name, list->word)) name++;
-  return *name;
-}
-
 /* Returns name i of those that resemble the word (pz_name_at). */
 static const char *resembling_name(const void *ctx, size_t i) {
+  enum { LEAST_LETTERS = 2 }; /* too many names contain a single letter */
   const struct resembling *list = ctx;
   size_t seen = 0;
   for (size_t k = 0; list->name(list->ctx, k); k++) {
-    const char *name = list->name(list->ctx, k);
-    if (!resembles(list, name)) continue;
+    const char *name = list->name(list->ctx, k), *at = name;
+    bool may_contain = list->how != BEGINS && strlen(list->word) >= LEAST_LETTERS;
+    while (may_contain && *at && !begins_with(at, list->word)) at++;
+    bool matches = (may_contain || list->how == BEGINS) && *at && begins_with(at, list->word);
+    if (list->best) matches = name == list->best;
+    if (!matches) continue;
     if (seen == i) return name;
     seen++;
   }
   return NULL;
 }
 
+/* Writes " (did you mean a, b?)" with the names that resemble the word best, or "". */
 char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx) {
   struct resembling list = {.word = word, .name = name, .ctx = ctx};
   const char *longest_beginning = NULL; /* the longest name with which the word begins */
@@ -153,6 +150,7 @@ char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, 
   return buf;
 }
 
+/* Writes the names of a list as "a, b, c", cut with "..." to fit. */
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
   size_t used = 0;
   buf[0] = '\0';
@@ -167,6 +165,7 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
   return buf;
 }
 
+/* Copies as much of a text as fits, cut between UTF-8 characters. */
 char *pz_text_copy(char *buf, size_t size, const char *text) {
   size_t n = strlen(text);
   if (!size) return buf;
@@ -216,6 +215,7 @@ static size_t next_character(const char *text, size_t n, bool *unsafe) {
   return bytes ? bytes : 1;
 }
 
+/* Returns whether a text has no characters that could control a terminal. */
 bool pz_text_is_plain(const char *text) {
   bool unsafe = false;
   for (size_t left = strlen(text); left && !unsafe;) {
@@ -226,6 +226,7 @@ bool pz_text_is_plain(const char *text) {
   return !unsafe;
 }
 
+/* Replaces characters that could control a terminal by '?'. */
 char *pz_text_plain(char *text) {
   char *to = text;
   const char *at = text;
@@ -256,6 +257,7 @@ int pz_text_columns(const char *text) {
   return n;
 }
 
+/* Writes a number with commas between groups of three digits. */
 char *pz_text_count(char *buf, size_t size, int64_t value) {
   char digits[24];
   int n = snprintf(digits, sizeof digits, "%" PRId64, value);
@@ -273,6 +275,7 @@ char *pz_text_count(char *buf, size_t size, int64_t value) {
   return buf;
 }
 
+/* Writes a value with three digits and a decimal SI prefix, such as "19.6 GB". */
 char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
   static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t power = 0; /* the power of 1000 in the prefix */
@@ -286,6 +289,7 @@ char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
   return buf;
 }
 
+/* Writes a number with four digits, or with all digits if it is larger. */
 char *pz_text_number(char *buf, size_t size, double value) {
   snprintf(buf, size, value >= 1000 ? "%.0f" : "%.4g", value);
   return buf;

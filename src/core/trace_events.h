@@ -13,8 +13,7 @@ struct pz_trace_events {
   json_t *list; /* in the document: first the names, and at the end the events */
 };
 
-/* Returns a trace without events.  `unit` is the one that viewers show: "ms" or "ns".  The
- * events are freed when the call ends. */
+/* Returns an empty trace, freed when the call ends; viewers show the unit, "ms" or "ns". */
 struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit);
 
 /* Names a process (`kind` is "process_name", thread 0) or a thread (`kind` is "thread_name").
@@ -22,14 +21,12 @@ struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit);
 void pz_trace_name(struct pz_trace_events *trace, const char *kind, int process, int thread,
                    json_t *name);
 
-/* Convert between microseconds and ticks, of which a microsecond has 1024, so that they are
- * exact in binary.  The end of an event is therefore never after the start of the next one on
- * its thread, also in viewers that truncate both to nanoseconds and drop overlapping events. */
+/* Convert between microseconds and ticks of 1/1024 us, which are exact in binary, so that an event
+ * never ends after the start of the next one on its thread: viewers drop overlapping events. */
 int64_t pz_trace_ticks(double us);
 double pz_trace_us(int64_t ticks);
 
-/* Adds an event that begins at a tick.  Takes over the reference, which is NULL if there was no
- * memory for the event. */
+/* Adds an event that begins at a tick.  Takes over the reference, NULL if memory ran out. */
 void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event);
 
 enum { PZ_TRACE_PROCESS = 1 }; /* the process of all spans */
@@ -39,8 +36,8 @@ enum { PZ_TRACE_PROCESS = 1 }; /* the process of all spans */
 void pz_trace_span(struct pz_trace_events *trace, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]);
 
-/* Returns the trace as JSON, with names first and then events in order of time, for the caller
- * of a public function, who frees it with pz_text_free(). */
+/* Returns the trace as JSON, names first and then events by time, which the caller of a public
+ * function frees with pz_text_free(). */
 char *pz_trace_take(struct pz_trace_events *trace);
 
 #endif

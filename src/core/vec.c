@@ -11,6 +11,7 @@ static void *item_at(const struct pz_vec *vec, uint32_t i) {
   return (char *)vec->items + (size_t)i * vec->item_bytes;
 }
 
+/* Appends a copy of *item, or zeroes if it is NULL, and returns the new item. */
 void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
   if (vec->n == vec->capacity) {
     struct pz_call own = pz_call_in(call, vec->arena);
@@ -30,8 +31,7 @@ void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
   return slot;
 }
 
-/* ---- heaps ---------------------------------------------------------------------------------- */
-
+/* Adds a copy of *item to a heap, whose first item comes before all others. */
 void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *before,
                  const void *item) {
   pz_append(call, heap, item);
@@ -43,6 +43,7 @@ void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *befo
   memcpy(item_at(heap, i), item, heap->item_bytes);
 }
 
+/* Removes the first item of a heap, the one before all others, and copies it to *out. */
 void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out) {
   heap->n--;
   uint32_t i = 0, n = heap->n;

@@ -1,5 +1,4 @@
-/* Growing array of equal items in an arena, indexed with 32 bits, and binary heaps in such
- * arrays. */
+/* Growing array in an arena, indexed with 32 bits, and binary heaps in such arrays. */
 #ifndef PZ_CORE_VEC_H
 #define PZ_CORE_VEC_H
 

@@ -2,7 +2,7 @@
  * the model, precision and optimizer ("model.hidden_size = 8192"), and keywords of
  * DistributedDataParallelConfig and TrainingConfig.
  *
- * Every field sets what an argument of Megatron-LM sets.  write_arguments() therefore rewrites the
+ * Every field sets what an argument of Megatron-LM sets.  pz_bridge_read() therefore rewrites the
  * program as arguments, each on the line of its field, and pz_megatron_read() reads these.  LoRA
  * adapters, which Megatron-LM has no arguments for, are read by read_adapters(). */
 #include <ctype.h>
@@ -32,8 +32,7 @@ static const struct renamed_field {
     {"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", true},
     {"overlap_p2p_comm", "no-overlap-p2p-communication", true},
     {"grad_reduce_in_fp32", "grad-reduce-in-bf16", true},
-    {"rope_scaling", "use-rope-scaling", false},
-};
+    {"rope_scaling", "use-rope-scaling", false}};
 
 /* clang-format off */
 /* Fields that a plan does not depend on. */
@@ -45,7 +44,7 @@ static const char *const neutral_fields[] = {
     "calculate_per_token_loss", "use_te_rng_tracker"};
 /* clang-format on */
 
-/* A part of the program's text. */
+/* A substring of the program, which does not end with a NUL. */
 struct span {
   const char *text;
   size_t n;
@@ -91,8 +90,7 @@ static void write_value(struct span value, FILE *out) {
   if (!is_list) fputc('\'', out);
 }
 
-/* Writes a field or keyword NAME=VALUE as an argument.  The value True becomes an argument without
- * a value, and False none. */
+/* Writes a field or keyword NAME=VALUE as an argument: True without a value, False not at all. */
 static void write_field(struct span field, struct span value, FILE *out) {
   bool is_true = is_span(value, "True"), is_false = is_span(value, "False");
   bool is_truth = is_true || is_false, is_negated = false;
@@ -119,27 +117,22 @@ static void write_field(struct span field, struct span value, FILE *out) {
   if (!is_truth) write_value(value, out);
 }
 
-/* Returns whether the line ends with the beginning of a call whose keywords are read. */
-static bool begins_read_call(struct span line) {
-  static const char *const calls[] = {"DistributedDataParallelConfig(", "TrainingConfig("};
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    size_t n = strlen(calls[i]);
-    if (line.n >= n && memcmp(line.text + line.n - n, calls[i], n) == 0) return true;
-  }
-  return false;
-}
-
-/* Writes a line of the program as arguments.  *inside is whether the line is in a call whose
- * keywords are read. */
+/* Writes a line of the program as arguments.  *inside is kept from line to line: whether the line
+ * is in a call of `calls`, whose keywords are read as fields. */
 static void write_line(struct span line, bool *inside, FILE *out) {
+  static const char *const calls[] = {"DistributedDataParallelConfig(", "TrainingConfig("};
   static const char *const objects[] = {"model.", "precision.", "optimizer.", "ddp.", "train."};
+  /* texts that imply an argument, wherever they occur in a line */
   static const char *const marks[][2] = {{"MLAModelProvider()", " --multi-latent-attention"},
                                          {"activation_func = squared_relu", " --squared-relu"},
                                          {"\"bf16_mixed\"", " --bf16"},
                                          {"\"fp16_mixed\"", " --fp16"}};
   while (line.n && isspace((unsigned char)line.text[line.n - 1])) line.n--;
   if (*inside && line.n && *line.text == ')') *inside = false;
-  if (begins_read_call(line)) *inside = true;
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    size_t n = strlen(calls[i]);
+    if (line.n >= n && memcmp(line.text + line.n - n, calls[i], n) == 0) *inside = true;
+  }
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (pz_find_text(line.text, line.n, marks[i][0])) fputs(marks[i][1], out);
   const char *equals = memchr(line.text, '=', line.n), *end = line.text + line.n;
@@ -159,30 +152,6 @@ static void write_line(struct span line, bool *inside, FILE *out) {
   for (size_t i = 0; i < name.n; i++)
     if (!isalnum((unsigned char)name.text[i]) && name.text[i] != '_') return;
   if (name.n && value.n) write_field(name, value, out);
-}
-
-bool pz_bridge_is(const char *text, size_t bytes) {
-  return pz_find_text(text, bytes, "from megatron.bridge.") != NULL;
-}
-
-/* Writes the text with the lines of the program as arguments.  Other lines of a script stay as they
- * are. */
-static void write_arguments(const char *text, size_t bytes, FILE *out) {
-  struct pz_document program = {text, bytes, 1};
-  bool inside = false;
-  (void)pz_script_document(text, bytes, ".py", &program);
-  const char *end = text + bytes, *program_end = program.text + program.bytes;
-  for (const char *at = text; at < end;) {
-    const char *line_end = memchr(at, '\n', (size_t)(end - at));
-    if (!line_end) line_end = end;
-    struct span line = {at, (size_t)(line_end - at)};
-    if (at >= program.text && at < program_end)
-      write_line(line, &inside, out);
-    else
-      fwrite(line.text, 1, line.n, out);
-    fputc('\n', out);
-    at = line_end + 1;
-  }
 }
 
 /* ---- adapters ------------------------------------------------------------------------------- */
@@ -214,22 +183,7 @@ static const char *value_end(const char *at, const char *end) {
   return at;
 }
 
-/* Reads a list of modules as their names joined by +. */
-static void read_modules(struct span value, struct adapters *out) {
-  const char *end = value.text + value.n;
-  size_t n = 0;
-  for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
-    /* all names have underscores, so a comma without a later underscore is after the last name */
-    bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
-    if (isalnum((unsigned char)*at) || *at == '_')
-      out->modules[n++] = *at;
-    else if (separates)
-      out->modules[n++] = '+';
-  }
-  out->modules[n] = '\0';
-}
-
-/* Parses a number of at least 0.  Returns false if the text is not one. */
+/* Stores the number in a text in *out.  Returns false if the text is no number of at least 0. */
 static bool parse_adapter_number(struct span value, double *out) {
   char number[32], *rest;
   if (!value.n || value.n >= sizeof number) return false;
@@ -239,8 +193,8 @@ static bool parse_adapter_number(struct span value, double *out) {
   return rest != number && !rest[strspn(rest, " \n")] && *out >= 0;
 }
 
-/* Reads one keyword of the call, such as "dim=16".  Returns false if its name is unknown or its
- * value is not accepted. */
+/* Reads one keyword argument of LoRA(...), such as "dim=16".  Returns false if its name is unknown
+ * or its value is not accepted. */
 static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   /* keywords that a plan does not depend on */
   static const char *const others[] = {"alpha",
@@ -264,7 +218,17 @@ static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   if (is_span(name, "dropout")) return parse_adapter_number(value, &out->dropout);
   if (is_span(name, "target_modules")) {
     if (!value.n || *value.text != '[') return false;
-    read_modules(value, out);
+    const char *end = value.text + value.n;
+    size_t n = 0;
+    for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
+      /* all names have underscores, so a comma without a later underscore is after the last name */
+      bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
+      if (isalnum((unsigned char)*at) || *at == '_')
+        out->modules[n++] = *at;
+      else if (separates)
+        out->modules[n++] = '+';
+    }
+    out->modules[n] = '\0';
     return true;
   }
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -272,30 +236,25 @@ static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   return false;
 }
 
-/* Finds the = of "peft = ..." and counts its line.  Returns the end of the text if the program has
- * no such line. */
-static const char *find_adapters(const char *text, const char *end, size_t *line) {
-  const char *at = text;
-  for (*line = 1; at < end; ++*line) {
-    const char *line_end = memchr(at, '\n', (size_t)(end - at));
-    if (!line_end) line_end = end;
-    while (at < line_end && *at == ' ') at++;
-    if (line_end - at >= 5 && memcmp(at, "peft", 4) == 0 && strchr(" =", at[4])) {
-      while (at < line_end && *at != '=') at++;
-      return at;
-    }
-    at = line_end + 1;
-  }
-  return end;
-}
-
-/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if there are none. */
+/* Returns the adapters of the line "peft = LoRA(...)" in the notation of a plan, "lora:16:MODULES",
+ * or NULL if there are none.  `name` stands for the program in messages. */
 static const char *read_adapters(struct pz_call *call, const char *name, const char *text,
                                  size_t bytes) {
   struct adapters adapters = default_adapters;
-  const char *end = text + bytes;
-  size_t line;
-  const char *at = find_adapters(text, end, &line);
+  const char *end = text + bytes, *at = text;
+  size_t line = 1;
+  bool is_found = false; /* a line "peft = ..." */
+  while (at < end && !is_found) {
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end) line_end = end;
+    while (at < line_end && *at == ' ') at++;
+    is_found = line_end - at >= 5 && memcmp(at, "peft", 4) == 0 && strchr(" =", at[4]);
+    while (is_found && at < line_end && *at != '=') at++;
+    if (!is_found) {
+      at = line_end + 1;
+      line++;
+    }
+  }
   if (at >= end) return NULL;
   for (at++; at < end && *at == ' ';) at++;
   if (end - at >= 4 && memcmp(at, "None", 4) == 0) return NULL;
@@ -321,6 +280,7 @@ static const char *read_adapters(struct pz_call *call, const char *name, const c
   return pz_format(call, "lora:%.0f:%s", adapters.rank, adapters.modules);
 }
 
+/* Reads a run from a program for Megatron Bridge; `name` stands for it in messages. */
 void pz_bridge_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                     const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   if (bytes > MOST_PROGRAM_BYTES)
@@ -328,7 +288,22 @@ void pz_bridge_read(struct pz_call *call, const char *name, const char *text, si
              MOST_PROGRAM_BYTES);
   struct pz_buffer *arguments = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, arguments);
-  write_arguments(text, bytes, out);
+  struct pz_document program = {text, bytes, 1};
+  bool inside = false;
+  (void)pz_script_document(text, bytes, ".py", &program);
+  const char *end = text + bytes, *program_end = program.text + program.bytes;
+  /* rewrite the lines of the program as arguments; other lines of a script stay as they are */
+  for (const char *at = text; at < end;) {
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end) line_end = end;
+    struct span line = {at, (size_t)(line_end - at)};
+    if (at >= program.text && at < program_end)
+      write_line(line, &inside, out);
+    else
+      fwrite(line.text, 1, line.n, out);
+    fputc('\n', out);
+    at = line_end + 1;
+  }
   pz_buffer_flush(call, out);
   pz_buffer_add(call, arguments, "", 0); /* an empty program has a text too */
   pz_megatron_read(call, name, arguments->text, strlen(arguments->text), options, run);

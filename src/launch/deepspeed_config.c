@@ -28,11 +28,10 @@ static const char *const zero_refused[] = {
     "zenflow", NULL};
 /* clang-format on */
 
-/* Returns the i-th key of a list, for pz_text_misspelt(). */
+/* Returns the i-th key of a list (pz_name_at). */
 static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
-/* Returns whether the value of a key turns something on.  false, null, a size of 0 or 1, -1 and
- * {"device": "none"} do not. */
+/* Returns whether a value has an effect, unlike false, null, 0, 1, -1 and {"device": "none"}. */
 static bool turns_on(const json_t *value) {
   const char *device = json_string_value(json_object_get(value, "device"));
   if (device) return strcmp(device, "none") != 0;
@@ -40,7 +39,7 @@ static bool turns_on(const json_t *value) {
   return !json_is_null(value) && !json_is_false(value);
 }
 
-/* Checks the types and ranges of numbers and switches, which may also be "auto". */
+/* Raises an error if a number or switch has another type or range, unless it is "auto". */
 static void check_values(struct pz_call *call, const json_t *config) {
   static const char *const counts[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                        "gradient_accumulation_steps", "zero_optimization.stage"};
@@ -60,7 +59,7 @@ static void check_values(struct pz_call *call, const json_t *config) {
   pz_must(call, fields.status);
 }
 
-/* Checks that the configuration states the same numbers as the arguments. */
+/* Raises an error if the configuration and the arguments state different numbers. */
 static void check_agreement(struct pz_megatron_reader *reader, const json_t *config) {
   static const struct {
     const char *key, *argument;
@@ -80,14 +79,13 @@ static void check_agreement(struct pz_megatron_reader *reader, const json_t *con
   }
 }
 
-/* Checks the keys of an object.  An unknown key that looks misspelt is an error, and other unknown
- * keys are listed as ignored. */
+/* Raises an error for keys that are not covered or look misspelt, and lists other unknown keys. */
 static void check_keys(struct pz_megatron_reader *reader, json_t *object, const char *prefix,
                        const char *const *known) {
   json_t *value;
   const char *key;
   json_object_foreach(object, key, value) {
-    bool is_left_out = pz_is_ignored(reader, key);
+    bool is_left_out = pz_name_is_among(reader->options->ignore, key);
     bool is_refused = pz_name_is_among(zero_refused, key) && !is_left_out;
     if (pz_name_is_among(known, key) || (is_refused && !turns_on(value))) continue;
     if (is_refused)
@@ -102,9 +100,9 @@ static void check_keys(struct pz_megatron_reader *reader, json_t *object, const 
   }
 }
 
-/* Reads from a configuration what the arguments do not state; the configuration NULL has the
- * defaults.  By default only ZeRO stage 3 overlaps its communication.  Its weights are then
- * prefetched, unless the prefetch bucket has no room. */
+/* Reads from a configuration what the arguments do not state: overlap, the type of gradients, and
+ * the optimizer on the host.  A NULL configuration has DeepSpeed's defaults, with which only ZeRO
+ * stage 3 overlaps its communication and prefetches weights. */
 static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   struct pz_plan *plan = &reader->run->plan;
   json_t *zero = json_object_get(config, "zero_optimization");
@@ -134,14 +132,13 @@ static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   reader->run->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
 }
 
-/* Arguments of read_document(), which reads the configuration in a call of its own so that errors
- * can name the script. */
+/* Arguments of read_document(), whose border lets errors name the script. */
 struct config_reading {
   struct pz_megatron_reader *reader;
   struct pz_document document;
 };
 
-/* Reads a configuration; errors of its JSON are raised in this call. */
+/* Parses the JSON of a configuration and reads it; its errors end the call of this border. */
 static void read_document(struct pz_call *call, void *ctx) {
   const struct config_reading *reading = ctx;
   struct pz_megatron_reader *reader = reading->reader;
@@ -152,6 +149,7 @@ static void read_document(struct pz_call *call, void *ctx) {
   read_config(reader, config);
 }
 
+/* Reads the configuration that the script writes, or its defaults if the script writes none. */
 void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
   static const char origin[] = "DeepSpeed's configuration";
   struct config_reading reading = {.reader = reader};

@@ -2,9 +2,8 @@
  *
  * pz_launch_text() checks the request, pz_launch_fill() derives the number of nodes, and
  * pz_launch_script() calls the framework's writer.  The functions pz_write_...() write parts of
- * a script that several writers share. pz_launch_comments_read() reads the comments that
- * pz_write_script_head() writes.  What the frameworks can run is decided in
- * plan/framework_rules.h, and their arguments are known to the writers only. */
+ * a script that several writers share.  pz_launch_comments_read() reads the comments that
+ * pz_write_script_head() writes.  plan/framework_rules.h decides what the frameworks can run. */
 #include "launch/launch.h"
 
 #include <inttypes.h>
@@ -17,6 +16,7 @@
 
 const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
 
+/* The writer of each framework of pz_launch_names. */
 static pz_script_writer *const writers[] = {NULL, pz_write_megatron_script,
                                             pz_write_torchtitan_script, pz_write_nemo_script,
                                             pz_write_deepspeed_script};
@@ -29,8 +29,8 @@ enum {
   RACK_NODE_DEVICES = 4
 };
 
-/* Nodes are used whole if possible.  Otherwise the largest power of two of each node's devices is
- * used, as in the placement: 64 of 72, 4 of 6. */
+/* Divides the plan's devices into nodes.  All devices of a node are used if possible, otherwise the
+ * largest power of two, as in the placement: 64 of 72, 4 of 6. */
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster) {
   struct pz_launch launch = {.model = model, .plan = *plan};
@@ -41,8 +41,8 @@ struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const s
   bool is_rack = gpus_per_node == RACK_DEVICES;
   if (is_rack) gpus_per_node = RACK_NODE_DEVICES;
   if (devices < gpus_per_node) gpus_per_node = devices;
-  bool may_use_part = !cluster || is_rack;
-  while (may_use_part && devices % gpus_per_node) gpus_per_node--;
+  bool any_number_per_node = !cluster || is_rack;
+  while (any_number_per_node && devices % gpus_per_node) gpus_per_node--;
   if (devices % gpus_per_node && devices % power_of_two == 0) gpus_per_node = power_of_two;
   if (devices % gpus_per_node)
     pz_raise(call, PZ_BAD_USE,
@@ -53,15 +53,12 @@ struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const s
   return launch;
 }
 
-double pz_launch_dropout(const struct pz_launch *launch, double model_dropout) {
-  return pz_plan_framework(&launch->plan)->dropout ? model_dropout : 0;
-}
-
+/* Writes a line with a field of the plan under its name for a launcher. */
 void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field field,
-                         enum pz_launcher launcher, const char *before, const char *between,
-                         FILE *out) {
+                         enum pz_launcher launcher, FILE *out) {
   char value[PZ_FIELD_TEXT_MOST];
-  fprintf(out, "%s%s%s%s\n", before, pz_plan_field(field)->in[launcher], between,
+  fprintf(out, launcher == PZ_LAUNCH_BRIDGE ? "model.%s = %s\n" : "  %s %s\n",
+          pz_plan_field(field)->in[launcher],
           pz_plan_field_text(&launch->plan, field, value, sizeof value));
 }
 
@@ -71,17 +68,19 @@ void pz_write_if(FILE *out, bool condition, const char *arguments) {
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
-/* Comments that pz_launch_comments_read() recognises. */
+/* The beginnings of the comments that pz_launch_comments_read() recognises. */
 static const char script_head[] = "#!/usr/bin/env bash\n# ";
 static const char not_set[] = "\n# Not set by this script:";
 static const char unset_library[] = " attention_library=", unset_imbalance[] = " imbalance=";
 
-/* Writes a comment with plan fields that the prediction depends on but no argument sets: which
- * attention library is installed and chosen, and how unevenly tokens are routed to experts. */
+/* Writes a comment with the plan fields that the prediction depends on but no argument sets: the
+ * attention library, and the imbalance of tokens among experts. */
 static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   const struct pz_framework *framework = pz_plan_framework(plan);
   const char *library = plan->attention_library;
+  /* Megatron-DeepSpeed has arguments for FlashAttention 1 and 2, Megatron Core for all libraries
+   * but FlashAttention 3, and torchtitan has none. */
   bool is_unset_library = strcmp(library, "fa1") != 0 && strcmp(library, "fa2") != 0;
   if (framework->rules == PZ_RULES_CORE)
     is_unset_library = strcmp(library, "fa3") == 0;
@@ -96,11 +95,11 @@ static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
   fputc('\n', out);
 }
 
+/* Writes a script's first comments, which describe it, and the variables of its nodes. */
 void pz_write_script_head(const struct pz_launch *launch, const char *framework, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   char text[PZ_PLAN_TEXT_MOST], model[400];
-  pz_text_plain(
-      pz_text_copy(model, sizeof model, launch->model)); /* so that it cannot end the comment */
+  pz_text_plain(pz_text_copy(model, sizeof model, launch->model)); /* cannot end the comment */
   fprintf(out,
           "%s%s with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, batch %" PRId64 " x %" PRId64
           " tokens\n# %s\n",
@@ -138,6 +137,7 @@ void pz_write_required_variable(FILE *out, const char *name, const char *meaning
   fprintf(out, "%s=${%s:?set it to %s}\n", name, name, meaning);
 }
 
+/* Writes Megatron's arguments of steps, learning rate and optimizer. */
 void pz_write_schedule_arguments(const struct pz_launch *launch, FILE *out) {
   fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
         "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
@@ -147,6 +147,7 @@ void pz_write_schedule_arguments(const struct pz_launch *launch, FILE *out) {
   pz_write_if(out, true, launch->plan.precision == PZ_PRECISION_FP16 ? "--fp16" : "--bf16");
 }
 
+/* Writes Megatron's arguments of logs and checkpoints, and the end of the list. */
 void pz_write_saving_arguments(FILE *out) {
   fputs("  --log-interval 1\n  --eval-iters 0\n"
         "  --save \"$CHECKPOINT_PATH\"\n  --load \"$CHECKPOINT_PATH\"\n  --save-interval 1000\n"
@@ -154,6 +155,7 @@ void pz_write_saving_arguments(FILE *out) {
         out);
 }
 
+/* Writes the torchrun command up to the program that it runs. */
 void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
   fprintf(out,
           "exec torchrun --nnodes %" PRId64 " --nproc-per-node %" PRId64
@@ -162,6 +164,7 @@ void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
           launch->nodes, launch->gpus_per_node);
 }
 
+/* Returns the script for pz_launch_names[i], after checks that the framework can run the plan. */
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch) {
   struct pz_launch job = *launch;
   struct pz_error *err = pz_call_error(call);
@@ -183,10 +186,9 @@ struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_
 
 /* ---- comments that are read back ------------------------------------------------------------ */
 
-/* Returns whether two model shapes are equal in everything that the arguments of a script state and
- * that the time of a step depends on.  The feed-forward width does not count if all layers have
- * experts, dropout only where the framework uses it, and prediction layers only if the plan runs
- * them. */
+/* Returns whether two model shapes agree in everything that a script's arguments state and that the
+ * time of a step depends on.  The feed-forward width is compared unless all layers have experts,
+ * dropout if the framework uses it, and prediction layers if the plan runs them. */
 static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_shape *b,
                           const struct pz_plan *plan) {
   const struct pz_recurrence *ssm_a = &a->recurrence, *ssm_b = &b->recurrence;
@@ -213,8 +215,8 @@ static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_
          (same_dropout || !pz_plan_framework(plan)->dropout);
 }
 
-/* Reads the plan fields that a comment of write_unset_fields() states, unless the script's
- * arguments state them. */
+/* Reads the attention library and imbalance from the comment that write_unset_fields() writes,
+ * unless the script's arguments state them.  `head` is the text of the script's first comments. */
 static void read_unset_fields(struct pz_call *call, const char *head, struct pz_run_plan *run) {
   struct pz_plan *plan = &run->plan;
   const char *comment = strstr(head, not_set);
@@ -222,9 +224,10 @@ static void read_unset_fields(struct pz_call *call, const char *head, struct pz_
   const char *library = strstr(comment, unset_library);
   const char *imbalance = strstr(comment, unset_imbalance);
   /* the arguments for FlashAttention 2 do not exclude version 3 */
-  bool is_open = plan->attention != PZ_ATTENTION_STANDARD &&
-                 (!plan->attention_library || strcmp(plan->attention_library, "fa2") == 0);
-  if (library && is_open) {
+  const char *stated = plan->attention_library;
+  bool may_differ =
+      plan->attention != PZ_ATTENTION_STANDARD && (!stated || strcmp(stated, "fa2") == 0);
+  if (library && may_differ) {
     library += sizeof unset_library - 1;
     plan->attention_library = pz_format(call, "%.*s", (int)strcspn(library, " \n"), library);
     run->from[PZ_PLAN_ATTENTION_LIBRARY] = "a comment";
@@ -242,7 +245,7 @@ struct model_match {
   bool is_same;                  /* result: whether both models have the same shape */
 };
 
-/* Finds out whether the built-in model has the shape of the run's configuration. */
+/* Sets match.is_same if the built-in model has the shape of the run's configuration. */
 static void match_model(struct pz_call *call, void *ctx) {
   struct model_match *match = ctx;
   struct pz_model_shape preset_shape, run_shape;
@@ -252,6 +255,7 @@ static void match_model(struct pz_call *call, void *ctx) {
   match->is_same = is_same_shape(&preset_shape, &run_shape, &match->run->plan);
 }
 
+/* Completes a run by what the comments at the head of its script say. */
 void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
                              struct pz_run_plan *run) {
   char head[1024];
@@ -270,8 +274,7 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
   if (line) name = line + sizeof "\n# " - 1;
   const char *preset = pz_preset_named(name);
   if (!preset) return;
-  /* scripts are written only for models whose shape can be loaded, so other errors mean that the
-   * models differ */
+  /* any other error means that the models differ: scripts are written for loadable shapes only */
   struct pz_error err = {0};
   struct model_match match = {.preset = preset, .run = run};
   if (pz_border(match_model, &match, &err) != PZ_OK) pz_raise_if_memory(call, &err);
@@ -283,14 +286,7 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
 
 /* ---- public functions ----------------------------------------------------------------------- */
 
-/* Returns the position of a framework in pz_launch_names, or 0 if no scripts are written for it. */
-static int find_launch(int framework) {
-  for (int i = 1; pz_launch_names[i]; i++)
-    if (pz_framework_find(pz_launch_names[i]) == framework) return i;
-  return 0;
-}
-
-/* Returns the i-th framework that scripts are written for, for a list in a message. */
+/* Returns the i-th framework that scripts are written for, or NULL (pz_name_at). */
 static const char *launch_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_launch_names[i + 1];
@@ -303,19 +299,21 @@ struct launch_request {
   const struct pz_cluster *cluster;
   const struct pz_plan *plan;
   int framework;
+  int name_index; /* set by check_launch(): the framework's position in pz_launch_names */
   char **text;
 };
 
-/* Checks that a script can be written: for a framework with a writer, a GPU, and a model whose
- * shape can be loaded. */
+/* Checks that the framework has a writer, the chip is a GPU and the model's shape is loadable. */
 static void check_launch(struct pz_call *call, void *ctx) {
-  const struct launch_request *request = ctx;
+  struct launch_request *request = ctx;
   struct pz_model_shape shape;
   char names[80];
-  int i = find_launch(request->framework);
+  int i = 1; /* pz_launch_names[0] is "none" */
+  while (pz_launch_names[i] && pz_framework_find(pz_launch_names[i]) != request->framework) i++;
+  request->name_index = i;
   pz_require(call, request->model, "model");
   pz_require(call, request->chip, "chip");
-  if (!i)
+  if (!pz_launch_names[i])
     pz_raise(call, PZ_BAD_USE, "no script is written for this framework; accepted: %s",
              pz_text_join(names, sizeof names, launch_name, NULL));
   if (request->chip->execution != PZ_CHIP_STREAM)
@@ -324,6 +322,7 @@ static void check_launch(struct pz_call *call, void *ctx) {
   pz_load_model_shape(call, request->model, &shape);
 }
 
+/* Returns PZ_OK if a script can be written for this model, chip and framework. */
 enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
                                struct pz_error *err) {
   struct launch_request request = {.model = model, .chip = chip, .framework = framework};
@@ -342,10 +341,11 @@ static void write_launch(struct pz_call *call, void *ctx) {
   pz_require_stage_recompute(call, &plan);
   struct pz_launch launch = pz_launch_fill(call, request->model, &plan, request->cluster);
   launch.blackwell = pz_chip_has_nvfp4(request->chip);
-  struct pz_buffer *script = pz_launch_script(call, find_launch(plan.framework), &launch);
+  struct pz_buffer *script = pz_launch_script(call, request->name_index, &launch);
   *request->text = pz_buffer_take(call, script);
 }
 
+/* Stores the launch script of a plan on a cluster in *text. */
 enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
                               const struct pz_cluster *net, const struct pz_plan *plan, char **text,
                               struct pz_error *err) {

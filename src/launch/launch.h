@@ -27,14 +27,13 @@ struct pz_launch {
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster);
 
-/* Returns the script for framework `i` of pz_launch_names.  Raises PZ_BAD_USE if the framework
- * cannot run the plan. */
+/* Returns the script for pz_launch_names[i], or raises PZ_BAD_USE if it cannot run the plan. */
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch);
 
-/* Completes a run that was read from a script by the comments at the head of the script: plan
- * fields that no argument sets, and the name of a built-in model, if it has the shape that the
- * arguments state.  Its config.json may say more than arguments do, for example which GEMMs are
- * fused. */
+/* Completes a run that was read from a script by the comments at the script's head: plan fields
+ * that no argument sets, and the name of a built-in model if it has the shape that the arguments
+ * state.  The built-in model's config.json may say more than arguments do, for example which GEMMs
+ * are fused. */
 void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
                              struct pz_run_plan *run);
 
@@ -44,18 +43,13 @@ typedef void pz_script_writer(const struct pz_launch *launch, FILE *out);
 pz_script_writer pz_write_megatron_script, pz_write_torchtitan_script, pz_write_nemo_script,
     pz_write_deepspeed_script;
 
-/* Writes a field of the plan under the name that a launcher has for it (plan_fields.def), for
- * example "  --tensor-model-parallel-size 8": `before` precedes the name, and `between` the
- * value. */
+/* Writes a field of the plan under its name for a launcher (plan_fields.def): "model.NAME = VALUE"
+ * for Megatron Bridge, an argument such as "  --tensor-model-parallel-size 8" for the others. */
 void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field field,
-                         enum pz_launcher launcher, const char *before, const char *between,
-                         FILE *out);
+                         enum pz_launcher launcher, FILE *out);
 
-/* Writes the arguments on a line of their own if the condition holds. */
+/* Writes a line with command-line arguments if the condition holds. */
 void pz_write_if(FILE *out, bool condition, const char *arguments);
-
-/* Returns the dropout that the prediction assumes: the model's, or 0 if the framework uses none. */
-double pz_launch_dropout(const struct pz_launch *launch, double model_dropout);
 
 /* Writes the first lines of a script: comments that describe it, and the variables NODE_RANK,
  * MASTER_ADDR and MASTER_PORT, which are derived from Slurm's variables under srun. */
@@ -64,9 +58,8 @@ void pz_write_script_head(const struct pz_launch *launch, const char *framework,
 /* Writes the check of a variable that users must set: "NAME=${NAME:?set it to MEANING}". */
 void pz_write_required_variable(FILE *out, const char *name, const char *meaning);
 
-/* Write arguments that Megatron-LM and its DeepSpeed branch share.  The first function writes those
- * of steps, learning rate and optimizer, the second one those of logs and checkpoints, which end
- * the list. */
+/* Write arguments that Megatron-LM and its DeepSpeed branch share: those of steps, learning rate
+ * and optimizer, and those of logs and checkpoints, which end the list. */
 void pz_write_schedule_arguments(const struct pz_launch *launch, FILE *out);
 void pz_write_saving_arguments(FILE *out);
 

@@ -8,11 +8,6 @@
 
 #include "launch/megatron_core.h"
 
-static void write_megatron_field(const struct pz_launch *launch, enum pz_plan_field field,
-                                 FILE *out) {
-  pz_write_plan_field(launch, field, PZ_LAUNCH_MEGATRON, "  ", " ", out);
-}
-
 /* Writes the arguments of the optimizer, its sharding, and the overlap of its collectives. */
 static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
@@ -39,13 +34,13 @@ static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out)
   pz_write_if(out, plan->overlap & PZ_OVERLAP_PARAM, "--overlap-param-gather");
 }
 
-/* Writes the arguments of batch, schedule, precision, recomputation and checkpoints. */
+/* Writes TRAINING_ARGS: batch, learning rate, precision, recomputation and checkpoints. */
 static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
-  write_megatron_field(launch, PZ_PLAN_MBS, out);
-  write_megatron_field(launch, PZ_PLAN_BATCH, out);
-  write_megatron_field(launch, PZ_PLAN_SEQ, out);
+  pz_write_plan_field(launch, PZ_PLAN_MBS, PZ_LAUNCH_MEGATRON, out);
+  pz_write_plan_field(launch, PZ_PLAN_BATCH, PZ_LAUNCH_MEGATRON, out);
+  pz_write_plan_field(launch, PZ_PLAN_SEQ, PZ_LAUNCH_MEGATRON, out);
   pz_write_schedule_arguments(launch, out);
   const char *format = pz_core_fp8_format(plan);
   if (format)
@@ -61,33 +56,14 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
   pz_write_if(out, true, "--make-vocab-size-divisible-by 128");
   pz_write_if(out, plan->grad_bytes == 2, "--grad-reduce-in-bf16");
   pz_core_write_recomputation(launch, PZ_LAUNCH_MEGATRON, out);
-  /* Kernels of causal attention do not need the mask, which has seq x seq entries for each
-   * sample. */
+  /* kernels of causal attention do not need the mask, of seq x seq entries for each sample */
   pz_write_if(out, true, "--no-create-attention-mask-in-dataloader");
-  /* Megatron divides the number of iterations by this interval, which has no default from core 0.16
-   * on. */
+  /* Megatron divides the iterations by this interval, which has no default from core 0.16 on */
   pz_write_if(out, true, "--eval-interval 1000");
   pz_write_saving_arguments(out);
 }
 
-/* Writes shell commands that choose between generated data and a data set with a tokenizer. */
-static void write_data_arguments(const struct pz_launch *launch, FILE *out) {
-  fprintf(
-      out,
-      "if [[ ${MOCK_DATA:-0} == 1 ]]; then\n"
-      "  # before core 0.18 this tokenizer has a token more\n"
-      "  DATA_ARGS=(--mock-data --tokenizer-type NullTokenizer --vocab-size %" PRId64 ")\n"
-      "else\n"
-      "  : \"${DATA_PATH:?set it to the prefix of a .bin and .idx data set, or MOCK_DATA to 1}\"\n"
-      "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\n"
-      "  DATA_ARGS=(--data-path \"$DATA_PATH\" --split '99,1,0'\n"
-      "    --tokenizer-type HuggingFaceTokenizer --tokenizer-model \"$TOKENIZER\" --vocab-size "
-      "%" PRId64 ")\n"
-      "fi\n\n",
-      launch->shape.vocab - 1, launch->shape.vocab);
-}
-
-/* The releases of Megatron Core that scripts were tested with, 0.14 to 0.20. */
+/* Minor versions of Megatron Core that scripts were tested with: 0.14 to 0.20. */
 enum { OLDEST_CORE = 14, NEWEST_CORE = 20 };
 
 struct core_releases {
@@ -104,7 +80,7 @@ static struct core_releases find_releases(const struct pz_launch *launch) {
   bool hybridep = pz_plan_dispatcher(plan) == PZ_DISPATCHER_HYBRIDEP && pz_plan_ep(plan) > 1;
   const struct {
     bool is_used;
-    int oldest;
+    int oldest; /* the minor version that introduced the feature's arguments */
   } features[] = {
       {plan->precision == PZ_PRECISION_NVFP4, 15},
       {plan->precision == PZ_PRECISION_FP16 && shape->experts, 16},
@@ -120,8 +96,7 @@ static struct core_releases find_releases(const struct pz_launch *launch) {
   return releases;
 }
 
-/* Writes shell commands that stop the script on other releases of Megatron Core, and warn about
- * releases that are newer than those that the script was tested with. */
+/* Writes shell commands that stop the script on other releases, and warn above NEWEST_CORE. */
 static void write_release_check(struct core_releases releases, FILE *out) {
   fprintf(
       out,
@@ -143,6 +118,7 @@ static void write_release_check(struct core_releases releases, FILE *out) {
       releases.oldest, releases.newest, NEWEST_CORE, NEWEST_CORE);
 }
 
+/* Writes the launch script of a job for Megatron-LM (pz_script_writer). */
 void pz_write_megatron_script(const struct pz_launch *launch, FILE *out) {
   struct core_releases releases = find_releases(launch);
   char name[60];
@@ -159,7 +135,20 @@ void pz_write_megatron_script(const struct pz_launch *launch, FILE *out) {
   write_optimizer_arguments(launch, out);
   fputs(")\n\n", out);
   write_training_arguments(launch, out);
-  write_data_arguments(launch, out);
+  /* DATA_ARGS: generated data, or a data set with its tokenizer */
+  fprintf(
+      out,
+      "if [[ ${MOCK_DATA:-0} == 1 ]]; then\n"
+      "  # before core 0.18 this tokenizer has a token more\n"
+      "  DATA_ARGS=(--mock-data --tokenizer-type NullTokenizer --vocab-size %" PRId64 ")\n"
+      "else\n"
+      "  : \"${DATA_PATH:?set it to the prefix of a .bin and .idx data set, or MOCK_DATA to 1}\"\n"
+      "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\n"
+      "  DATA_ARGS=(--data-path \"$DATA_PATH\" --split '99,1,0'\n"
+      "    --tokenizer-type HuggingFaceTokenizer --tokenizer-model \"$TOKENIZER\" --vocab-size "
+      "%" PRId64 ")\n"
+      "fi\n\n",
+      launch->shape.vocab - 1, launch->shape.vocab);
   pz_write_torchrun(launch, out);
   fprintf(out, "  \"$MEGATRON_PATH/pretrain_%s.py\" \\\n",
           launch->shape.family == PZ_SHAPE_NEMOTRON_H ? "hybrid" : "gpt");

@@ -20,7 +20,7 @@ enum { MOST_NOTES_ON_WORDS = 20, MOST_IGNORED = 1000, MOST_COMPARED = 4096, MOST
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* The kinds of values, which megatron_arguments.def describes. */
+/* The types of arguments' values, which megatron_arguments.def describes. */
 enum kind { FLAG, COUNT, AMOUNT, REAL, WORD, LIST };
 
 /* Arguments that are read. */
@@ -38,8 +38,7 @@ static const struct argument {
 enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
 
 /* clang-format off */
-/* Arguments that change the step and are not covered.  A name that ends with a star stands for all
- * that begin with it. */
+/* Arguments that change the step and are not covered.  A final star stands for any rest. */
 static const struct refused_argument {
   const char *name;
   const char *effect;  /* what the argument changes, for messages */
@@ -69,8 +68,7 @@ static const struct refused_argument {
     {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
     {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
     {"model-parallel-size", "an argument of old versions (now --tensor-model-parallel-size)", NULL},
-    {"checkpoint-activations", "an argument of old versions (now --recompute-activations or --recompute-granularity)", NULL},
-};
+    {"checkpoint-activations", "an argument of old versions (now --recompute-activations or --recompute-granularity)", NULL}};
 /* clang-format on */
 enum { N_REFUSALS = sizeof refusals / sizeof *refusals };
 
@@ -108,7 +106,7 @@ static const char *const neutral_arguments[] = {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Returns the character with a dash in place of an underscore. */
+/* Returns a dash for an underscore, and any other character unchanged. */
 static char with_dash(char c) { return c == '_' ? '-' : c; }
 
 /* Returns whether a name, up to its "=", matches a pattern of the tables.  Dashes and underscores
@@ -119,6 +117,7 @@ static bool name_matches(const char *pattern, const char *name) {
   return *pattern == '*' || !*name || *name == '=';
 }
 
+/* Returns whether a name matches a list of patterns, some of which may begin with "--". */
 bool pz_name_is_among(const char *const *patterns, const char *name) {
   for (; patterns && *patterns; patterns++) {
     const char *pattern = strncmp(*patterns, "--", 2) == 0 ? *patterns + 2 : *patterns;
@@ -127,17 +126,14 @@ bool pz_name_is_among(const char *const *patterns, const char *name) {
   return false;
 }
 
-bool pz_is_ignored(const struct pz_megatron_reader *reader, const char *name) {
-  return pz_name_is_among(reader->options->ignore, name);
-}
-
-/* Returns the argument of an integer field of the plan, without its dashes, or NULL. */
+/* Returns Megatron's argument for a field of the plan, without its dashes, or NULL. */
 static const char *plan_argument_name(int field) {
   const char *name = pz_plan_field((enum pz_plan_field)field)->in[PZ_LAUNCH_MEGATRON];
   return name ? name + 2 : NULL;
 }
 
-/* Finds the table row of an argument that is read, or if `is_slurm`, of an option of Slurm. */
+/* Copies to *out the table row of an argument that is read or, if `is_slurm`, of an option of
+ * Slurm.  Returns false if there is none. */
 static bool find_argument(const char *name, bool is_slurm, struct argument *out) {
   for (int field = 0; field < PZ_PLAN_FIELDS && !is_slurm; field++) {
     const char *plan_argument = plan_argument_name(field);
@@ -153,6 +149,7 @@ static bool find_argument(const char *name, bool is_slurm, struct argument *out)
   return false;
 }
 
+/* Returns whether an argument, given without its dashes, is read. */
 bool pz_megatron_reads(const char *name) {
   struct argument found;
   return find_argument(name, false, &found);
@@ -165,9 +162,9 @@ static const struct refused_argument *find_refused(const char *name) {
   return NULL;
 }
 
-/* Returns the i-th name that a misspelt word may stand for, or NULL after the last one: arguments
- * of integer fields of the plan, other arguments that are read, and those that are refused by their
- * full name. */
+/* Returns the i-th name that a misspelt word may stand for, or NULL after the last (pz_name_at):
+ * an argument of the plan's fields, another one that is read, or one that is refused by its full
+ * name. */
 static const char *suggested_name(const void *ctx, size_t i) {
   size_t n = 0;
   (void)ctx;
@@ -188,8 +185,8 @@ static const char *suggested_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Returns the argument that a word is probably meant for, or NULL.  A field of the plan such as
- * "tp" stands for its argument. */
+/* Returns the argument that a misspelt word is probably meant for, or NULL.  The name of a plan's
+ * field, such as "tp", stands for its argument. */
 static const char *find_meant_name(struct pz_megatron_reader *reader, const char *given) {
   char name[80];
   struct argument found;
@@ -222,6 +219,7 @@ bool pz_given_is(const struct pz_megatron_reader *reader, int argument, const ch
   return pz_given(reader, argument) && strcmp(reader->given[argument].text, text) == 0;
 }
 
+/* Raises the error that an argument has a wrong value; `accepted` is the rule. */
 _Noreturn void pz_reject_given(struct pz_megatron_reader *reader, int argument,
                                const char *accepted) {
   const struct pz_given_argument *given = &reader->given[argument];
@@ -232,6 +230,7 @@ _Noreturn void pz_reject_given(struct pz_megatron_reader *reader, int argument,
               *value ? " " : "", value, accepted);
 }
 
+/* Raises an error if an argument was not given; `name` is its name. */
 void pz_need_given(struct pz_megatron_reader *reader, int argument, const char *name) {
   if (!pz_given(reader, argument))
     pz_raise(reader->call, PZ_BAD_INPUT,
@@ -240,8 +239,8 @@ void pz_need_given(struct pz_megatron_reader *reader, int argument, const char *
              reader->name, name);
 }
 
-/* Words in `accepted` end at a comma or a blank.  The conjunction "or" is skipped, and text after
- * a semicolon is only shown in the message. */
+/* Raises an error if an argument was given with a word that is not in `accepted`, such as "auto,
+ * flash or local; others are not covered".  Text after a semicolon is only shown in the message. */
 void pz_need_given_word(struct pz_megatron_reader *reader, int argument, const char *accepted) {
   if (!pz_given(reader, argument)) return;
   const char *given = reader->given[argument].text;
@@ -256,6 +255,7 @@ void pz_need_given_word(struct pz_megatron_reader *reader, int argument, const c
   pz_reject_given(reader, argument, accepted);
 }
 
+/* Notes that a field of the plan comes from `argument`, or from `other` if only that was given. */
 void pz_set_origin(struct pz_megatron_reader *reader, int field, int argument, int other) {
   const struct pz_given_argument *given = &reader->given[argument];
   if (!given->is_given) given = &reader->given[other];
@@ -267,6 +267,7 @@ void pz_megatron_add_note(struct pz_megatron_reader *reader, const char *note) {
   pz_append(reader->call, &reader->notes, &note);
 }
 
+/* Lists a name as ignored, once. */
 void pz_add_ignored(struct pz_megatron_reader *reader, const char *name) {
   for (uint32_t i = 0; i < reader->ignored.n; i++)
     if (strcmp(*pz_vec_at(&reader->ignored, const char *, i), name) == 0) return;
@@ -280,7 +281,7 @@ static struct pz_shell_word *word_at(const struct pz_megatron_reader *reader, ui
   return pz_vec_at(&reader->words.words, struct pz_shell_word, i);
 }
 
-/* Parses the text of an argument as a number. */
+/* Parses the text of an argument as a number and stores it in the argument's count or real. */
 static void read_number(struct pz_megatron_reader *reader, int argument, enum kind kind) {
   struct pz_given_argument *given = &reader->given[argument];
   if (given->unknown)
@@ -291,8 +292,8 @@ static void read_number(struct pz_megatron_reader *reader, int argument, enum ki
   if (kind == REAL) {
     char *end = NULL;
     given->real = strtod(given->text, &end);
-    bool is_part = *given->text && !*end && given->real >= 0 && given->real < 1;
-    if (!is_part) pz_reject_given(reader, argument, "a number from 0 to below 1");
+    bool is_fraction = *given->text && !*end && given->real >= 0 && given->real < 1;
+    if (!is_fraction) pz_reject_given(reader, argument, "a number from 0 to below 1");
     return;
   }
   size_t digits = strspn(given->text, "0123456789");
@@ -304,6 +305,7 @@ static void read_number(struct pz_megatron_reader *reader, int argument, enum ki
                     kind == AMOUNT ? "an integer from 0 to 2^26" : "an integer from 1 to 2^26");
 }
 
+/* Returns the text of an argument as an integer from 1 to 2^26. */
 int64_t pz_read_given_count(struct pz_megatron_reader *reader, int argument) {
   read_number(reader, argument, COUNT);
   return reader->given[argument].count;
@@ -326,9 +328,9 @@ static const char *find_value(const struct pz_megatron_reader *reader, uint32_t 
   return text;
 }
 
-/* Stores the value of an argument.  If an argument is given twice with different values, the last
- * one counts, as in Python's argparse, and a note says so.  There is no note for tokenizers, which
- * may differ between branches of a script. */
+/* Stores the value of an argument.  If it is given twice with different values, the last one
+ * counts, as in Python's argparse, and a note says so, except for tokenizers, which may differ
+ * between branches of a script. */
 static void store_argument(struct pz_megatron_reader *reader, const struct argument *argument,
                            uint32_t line, const char *text, const char *unknown) {
   struct pz_given_argument *given = &reader->given[argument->value];
@@ -351,7 +353,7 @@ static void store_argument(struct pz_megatron_reader *reader, const struct argum
   if (is_number) read_number(reader, argument->value, argument->kind);
 }
 
-/* Raises the error about an argument that is not covered, unless its value has no effect. */
+/* Raises the error that an argument is not covered, unless its value is the one without effect. */
 static void refuse_argument(struct pz_megatron_reader *reader,
                             const struct refused_argument *refused, const char *name, uint32_t line,
                             const char *value) {
@@ -365,6 +367,7 @@ static void refuse_argument(struct pz_megatron_reader *reader,
               refused->neutral ? ", or " : "", name);
 }
 
+/* Raises an error if an argument was given that other models have, but not the read one. */
 void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument) {
   const struct pz_given_argument *given = &reader->given[argument];
   const struct refused_argument *refused = given->is_given ? find_refused(given->name) : NULL;
@@ -382,8 +385,7 @@ static _Noreturn void fail_misspelt(struct pz_megatron_reader *reader,
               name_length < 60 ? name_length : 60, name);
 }
 
-/* Stands for an unlimited number of values. */
-enum { ANY_VALUES = 1 << 30 };
+enum { ANY_VALUES = 1 << 30 }; /* an unlimited number of values */
 
 /* Reads the argument at word i.  Returns how many of the following words may be its values. */
 static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
@@ -394,7 +396,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   struct argument argument = {.kind = FLAG};
   pz_text_plain(name);
   bool is_known = find_argument(name, word->is_slurm, &argument);
-  bool is_left_out = !word->is_slurm && pz_is_ignored(reader, name);
+  bool is_left_out = !word->is_slurm && pz_name_is_among(reader->options->ignore, name);
   bool is_list = argument.kind == LIST;
   const char *value = find_value(reader, i, equals, is_list, &unknown);
   int n_values = argument.kind != FLAG && !equals;
@@ -430,8 +432,8 @@ static bool is_program_argument(const struct pz_shell_word *word) {
 }
 
 /* Reads a word among the program's arguments that is neither an argument with two dashes nor the
- * value of one.  Such a word is an error if it is similar to an argument, after `prefix` bytes, or
- * without a prefix if it is exactly the name of an argument. */
+ * value of one.  It is an error if the text after `prefix` bytes is similar to an argument, or if
+ * the prefix is 0 and the word is exactly the name of an argument. */
 static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_shell_word *word,
                             size_t prefix) {
   struct argument argument;
@@ -440,7 +442,7 @@ static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_s
     meant = find_meant_name(reader, name);
   else if (find_argument(name, false, &argument))
     meant = argument.name;
-  if (pz_is_ignored(reader, name)) return;
+  if (pz_name_is_among(reader->options->ignore, name)) return;
   if (meant) fail_misspelt(reader, word, name, meant);
   if (reader->notes.n < MOST_NOTES_ON_WORDS)
     pz_megatron_add_note(reader,
@@ -458,39 +460,19 @@ static size_t override_prefix(const char *text) {
   return 0;
 }
 
-/* Adds a note with the first lines that have arguments in branches which the script may not run. */
-static void note_guessed_arguments(struct pz_megatron_reader *reader) {
-  enum { MOST_LINES = 20 };
-  const char *lines = "";
-  uint32_t n = 0, last = 0;
-  for (uint32_t i = 0; i < reader->words.words.n && n < MOST_LINES; i++) {
-    const struct pz_shell_word *word = word_at(reader, i);
-    if (!word->guessed || word->line == last || strncmp(word->text, "--", 2) != 0) continue;
-    lines = pz_format(reader->call, "%s%s%u", lines, n ? ", " : "", word->line);
-    last = word->line;
-    n++;
-  }
-  if (n)
-    pz_megatron_add_note(reader,
-                         pz_format(reader->call,
-                                   "arguments in line%s %s%s count, though the text does not "
-                                   "decide whether they are run",
-                                   pz_text_s(n), lines, n < MOST_LINES ? "" : " ..."));
-}
-
 /* Finds the arguments of the training program among the words of the script and reads them. */
 static void read_words(struct pz_megatron_reader *reader) {
   /* Documents and mails replace a shell's dashes by typographic ones (U+2010 to U+2015, U+2212). */
   static const char all_dashes[] = "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95";
   static const struct argument slurm_nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
   uint32_t n_words = reader->words.words.n;
-  bool in_list = false;    /* in a line or list with arguments of the program */
-  bool in_program = false; /* these arguments have begun */
+  bool in_list = false;    /* the current line or list has arguments of the training program */
+  bool in_program = false; /* the first of these arguments has been read */
   int n_values = 0;        /* how many words may still be values of the last argument */
   for (uint32_t i = 0; i < n_words; i++) {
     const struct pz_shell_word *word = word_at(reader, i);
     const char *text = word->text;
-    size_t dashes = strspn(text, all_dashes), n = strlen(text);
+    size_t dashes = strspn(text, all_dashes), n = strlen(text), override = override_prefix(text);
     bool is_typographic = dashes > strspn(text, "-");
     bool has_dashes_and_name = dashes && isalpha((unsigned char)text[dashes]);
     bool is_program_file = !dashes && n > 3 && strcmp(text + n - 3, ".py") == 0;
@@ -512,8 +494,8 @@ static void read_words(struct pz_megatron_reader *reader) {
                (in_program || (is_typographic && find_meant_name(reader, text + dashes)))) {
       read_stray_word(reader, word, dashes);
       n_values = ANY_VALUES;
-    } else if (override_prefix(text)) {
-      read_stray_word(reader, word, override_prefix(text));
+    } else if (override) {
+      read_stray_word(reader, word, override);
     } else if (in_list && is_program_file) {
       in_program = true;
       n_values = ANY_VALUES;
@@ -525,11 +507,11 @@ static void read_words(struct pz_megatron_reader *reader) {
       read_stray_word(reader, word, 0);
     }
   }
-  note_guessed_arguments(reader);
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
+/* Reads a run from the arguments in a text; `name` stands for the text in messages. */
 void pz_megatron_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                       const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   struct pz_megatron_reader *reader = pz_alloc(call, 1, sizeof *reader);
@@ -544,6 +526,23 @@ void pz_megatron_read(struct pz_call *call, const char *name, const char *text, 
   pz_vec_init(&reader->notes, call->arena, sizeof(const char *));
   reader->words = pz_shell_read(call, name, text, bytes, options->set);
   read_words(reader);
+  /* note the first lines with arguments in branches that the script may not run */
+  const char *lines = "";
+  uint32_t n_lines = 0, last_line = 0;
+  for (uint32_t i = 0; i < reader->words.words.n && n_lines < MOST_NOTES_ON_WORDS; i++) {
+    const struct pz_shell_word *word = word_at(reader, i);
+    bool is_argument = strncmp(word->text, "--", 2) == 0;
+    if (!word->guessed || word->line == last_line || !is_argument) continue;
+    lines = pz_format(call, "%s%s%u", lines, n_lines ? ", " : "", word->line);
+    last_line = word->line;
+    n_lines++;
+  }
+  if (n_lines)
+    pz_megatron_add_note(reader, pz_format(call,
+                                           "arguments in line%s %s%s count, though the text does "
+                                           "not decide whether they are run",
+                                           pz_text_s(n_lines), lines,
+                                           n_lines < MOST_NOTES_ON_WORDS ? "" : " ..."));
   pz_read_layer_letters(reader);
   pz_need_given(reader, ARG_LAYERS, "num-layers");
   pz_read_megatron_plan(reader);

@@ -12,6 +12,7 @@
 #include "launch/megatron_args.h"
 #include "launch/megatron_core.h"
 
+/* The text of changes that is being written. */
 struct plan_changes {
   const struct pz_run_plan *run;
   const struct pz_plan *from, *to; /* the run's plan, and the plan that it is changed into */
@@ -49,15 +50,8 @@ static void change_flag(struct plan_changes *changes, bool before, bool now, con
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
-/* Returns the number of layers in a chunk of the pipeline. */
-static int64_t chunk_layers(const struct plan_changes *changes, const struct pz_plan *plan,
-                            int64_t chunk) {
-  return pz_plan_chunk_layers(plan, changes->run->layers, chunk);
-}
-
-/* Returns the value of the argument that divides even stages into chunks, in the unit that the run
- * uses: the number of chunks of a stage, or the number of layers of a chunk.  Returns 0 if the plan
- * needs no such argument. */
+/* Returns the value of the argument that divides equal stages into chunks, as the run states it:
+ * the chunks of a stage, or the layers of a chunk; 0 if the plan has one chunk per stage. */
 static int64_t chunk_argument(const struct plan_changes *changes, const struct pz_plan *plan) {
   if (plan->vpp == 1) return 0;
   return changes->run->chunks_by_rank ? plan->vpp : changes->run->layers / (plan->pp * plan->vpp);
@@ -68,13 +62,14 @@ static int64_t chunk_argument(const struct plan_changes *changes, const struct p
 static void change_division(struct plan_changes *changes) {
   const struct pz_run_plan *run = changes->run;
   const struct pz_plan *from = changes->from, *to = changes->to;
+  int64_t layers = run->layers, middle_layers = pz_plan_chunk_layers(to, layers, 1);
   bool is_same = from->pp == to->pp && from->vpp == to->vpp, even_middle = true;
   for (int64_t chunk = 0; chunk < to->pp * to->vpp && is_same; chunk++)
-    is_same = chunk_layers(changes, from, chunk) == chunk_layers(changes, to, chunk);
+    is_same = pz_plan_chunk_layers(from, layers, chunk) == pz_plan_chunk_layers(to, layers, chunk);
   if (is_same) return;
   for (int64_t stage = 2; stage < to->pp - 1; stage++)
-    if (chunk_layers(changes, to, stage) != chunk_layers(changes, to, 1)) even_middle = false;
-  bool even = pz_plan_is_even(to, run->layers);
+    if (pz_plan_chunk_layers(to, layers, stage) != middle_layers) even_middle = false;
+  bool even = pz_plan_is_even(to, layers);
   bool by_ends = !even && to->vpp == 1 && even_middle;
   if (even || by_ends) {
     int64_t before = chunk_argument(changes, from), now = chunk_argument(changes, to);
@@ -86,11 +81,11 @@ static void change_division(struct plan_changes *changes) {
       write_change(changes, "--%s %" PRId64, name, now);
   }
   if (by_ends) {
-    set_number(changes, PZ_PLAN_FIRST_LAYERS, chunk_layers(changes, to, 0));
-    set_number(changes, PZ_PLAN_LAST_LAYERS, chunk_layers(changes, to, to->pp - 1));
+    set_number(changes, PZ_PLAN_FIRST_LAYERS, pz_plan_chunk_layers(to, layers, 0));
+    set_number(changes, PZ_PLAN_LAST_LAYERS, pz_plan_chunk_layers(to, layers, to->pp - 1));
   } else if (!even) {
     write_change(changes, "--pipeline-model-parallel-layout '");
-    pz_core_write_layout(to, run->layers, to->mtp, changes->out);
+    pz_core_write_layout(to, layers, to->mtp, changes->out);
     fputc('\'', changes->out);
   }
   bool had_ends = run->from[PZ_PLAN_FIRST_LAYERS] || run->from[PZ_PLAN_LAST_LAYERS];
@@ -126,54 +121,49 @@ static void change_recomputation(struct plan_changes *changes) {
   }
 }
 
-/* Writes the changes to all arguments that differ between the two plans. */
-static void write_changes(struct plan_changes *changes) {
+/* Compares the plans' fields; returns the arguments to be set, then those to be removed. */
+const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_run_plan *run,
+                                         const struct pz_plan *to) {
   static const struct {
-    int part;
+    int overlap;
     const char *argument;
   } overlaps[] = {{PZ_OVERLAP_GRAD, "overlap-grad-reduce"},
                   {PZ_OVERLAP_PARAM, "overlap-param-gather"},
                   {PZ_OVERLAP_TP, "tp-comm-overlap"},
                   {PZ_OVERLAP_EP, "overlap-moe-expert-parallel-comm"}};
-  const struct pz_plan *from = changes->from, *to = changes->to;
-  const struct pz_run_plan *run = changes->run;
-  if (from->devices != to->devices) write_change(changes, "(on %" PRId64 " devices)", to->devices);
-  if (from->tp != to->tp) set_number(changes, PZ_PLAN_TP, to->tp);
-  change_flag(changes, from->sp > 0, to->sp > 0, "sequence-parallel");
-  if (from->cp != to->cp) set_number(changes, PZ_PLAN_CP, to->cp);
+  const struct pz_plan *from = &run->plan;
+  struct plan_changes changes = {.run = run, .from = from, .to = to};
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  changes.out = pz_buffer_open(call, buffer);
+  if (from->devices != to->devices) write_change(&changes, "(on %" PRId64 " devices)", to->devices);
+  if (from->tp != to->tp) set_number(&changes, PZ_PLAN_TP, to->tp);
+  change_flag(&changes, from->sp > 0, to->sp > 0, "sequence-parallel");
+  if (from->cp != to->cp) set_number(&changes, PZ_PLAN_CP, to->cp);
   /* by default experts have the tensor parallelism of the other layers */
   int64_t default_etp = run->from[PZ_PLAN_ETP] ? from->etp : to->tp;
-  if (from->ep != to->ep) set_number(changes, PZ_PLAN_EP, to->ep);
-  if (from->etp && to->etp != default_etp) set_number(changes, PZ_PLAN_ETP, to->etp);
-  if (from->ep == 1 && to->ep > 1) write_change(changes, "--moe-token-dispatcher-type alltoall");
-  if (from->pp != to->pp) set_number(changes, PZ_PLAN_PP, to->pp);
-  change_division(changes);
-  if (from->mbs != to->mbs) set_number(changes, PZ_PLAN_MBS, to->mbs);
-  change_recomputation(changes);
+  if (from->ep != to->ep) set_number(&changes, PZ_PLAN_EP, to->ep);
+  if (from->etp && to->etp != default_etp) set_number(&changes, PZ_PLAN_ETP, to->etp);
+  if (from->ep == 1 && to->ep > 1) write_change(&changes, "--moe-token-dispatcher-type alltoall");
+  if (from->pp != to->pp) set_number(&changes, PZ_PLAN_PP, to->pp);
+  change_division(&changes);
+  if (from->mbs != to->mbs) set_number(&changes, PZ_PLAN_MBS, to->mbs);
+  change_recomputation(&changes);
   if (from->zero < 2 && to->zero < 2)
-    change_flag(changes, from->zero == 1, to->zero == 1, "use-distributed-optimizer");
+    change_flag(&changes, from->zero == 1, to->zero == 1, "use-distributed-optimizer");
   else if (from->zero != to->zero)
-    write_change(changes, "%s--data-parallel-sharding-strategy %s",
+    write_change(&changes, "%s--data-parallel-sharding-strategy %s",
                  from->zero < 2 ? "--use-megatron-fsdp " : "", pz_core_strategies[to->zero]);
   for (size_t i = 0; i < sizeof overlaps / sizeof *overlaps; i++)
-    change_flag(changes, from->overlap & overlaps[i].part, to->overlap & overlaps[i].part,
+    change_flag(&changes, from->overlap & overlaps[i].overlap, to->overlap & overlaps[i].overlap,
                 overlaps[i].argument);
   /* with chunks, transfers between stages overlap by default */
   if (run->p2p_off && to->vpp > 1 && to->overlap & PZ_OVERLAP_P2P)
-    remove_argument(changes, "no-overlap-p2p-communication");
+    remove_argument(&changes, "no-overlap-p2p-communication");
   if (from->attention != to->attention)
-    write_change(changes, "--attention-backend %s",
+    write_change(&changes, "--attention-backend %s",
                  to->attention == PZ_ATTENTION_FLASH ? "flash" : "unfused");
-  if (changes->removed[0])
-    fprintf(changes->out, "%sremove %s", changes->has_written ? "; " : "", changes->removed);
-}
-
-const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_run_plan *run,
-                                         const struct pz_plan *to) {
-  struct plan_changes changes = {.run = run, .from = &run->plan, .to = to};
-  struct pz_buffer *buffer = pz_buffer_new(call);
-  changes.out = pz_buffer_open(call, buffer);
-  write_changes(&changes);
+  if (changes.removed[0])
+    fprintf(changes.out, "%sremove %s", changes.has_written ? "; " : "", changes.removed);
   pz_buffer_flush(call, changes.out);
   const char *text = pz_copy_text(call, buffer->text ? buffer->text : "");
   pz_close(call, buffer);

@@ -1,9 +1,8 @@
 /* Models and plans in the terms of Megatron Core, for both of its launchers.
  *
  * write_name() writes "  --name " for Megatron-LM or "model.name = " for Megatron Bridge, and the
- * functions after it write a name with its value.  So each property of a model or plan is written
- * in one place for both launchers.  The functions pz_core_write_...() write groups of properties,
- * in the order in which they follow each other in a script. */
+ * functions after it write a name with its value, so that each property is written in one place for
+ * both.  The functions pz_core_write_...() write properties in their order in a script. */
 #include "launch/megatron_core.h"
 
 #include <inttypes.h>
@@ -14,6 +13,7 @@ const char *const pz_core_strategies[4] = {"no_shard", "optim", "optim_grads",
 
 /* ---- one property --------------------------------------------------------------------------- */
 
+/* Where, and for which launcher, properties of a model or plan are written. */
 struct core_writer {
   const struct pz_launch *launch;
   bool bridge; /* writes for Megatron Bridge rather than Megatron-LM */
@@ -38,23 +38,25 @@ static void write_name(const struct core_writer *writer, const char *name) {
   fputs(" = ", writer->out);
 }
 
+/* Writes a property with an integer value. */
 static void write_integer(const struct core_writer *writer, const char *name, int64_t value) {
   write_name(writer, name);
   fprintf(writer->out, "%" PRId64 "\n", value);
 }
 
+/* Writes a property with a real value. */
 static void write_real(const struct core_writer *writer, const char *name, double value) {
   write_name(writer, name);
   fprintf(writer->out, "%.10g\n", value);
 }
 
+/* Writes a property whose value is a word, as a Python string for Megatron Bridge. */
 static void write_word(const struct core_writer *writer, const char *name, const char *word) {
   write_name(writer, name);
   fprintf(writer->out, writer->bridge ? "\"%s\"\n" : "%s\n", word);
 }
 
-/* Writes a truth value.  Megatron Bridge gets a value in any case, Megatron-LM an argument only if
- * it is true. */
+/* Writes a truth value: for Megatron Bridge always, for Megatron-LM as a flag if it is true. */
 static void write_flag(const struct core_writer *writer, const char *name, bool on) {
   if (writer->bridge) {
     write_name(writer, name);
@@ -64,8 +66,7 @@ static void write_flag(const struct core_writer *writer, const char *name, bool 
   }
 }
 
-/* Writes a property that Megatron-LM has an argument to turn off, and Megatron Bridge a field to
- * turn on. */
+/* Writes a truth value that Megatron-LM's argument turns off, and Bridge's field turns on. */
 static void write_negated_flag(const struct core_writer *writer, const char *argument,
                                const char *field, bool on) {
   write_flag(writer, writer->bridge ? field : argument, writer->bridge == on);
@@ -73,12 +74,11 @@ static void write_negated_flag(const struct core_writer *writer, const char *arg
 
 /* Writes a field of the plan under the name that the launcher has for it. */
 static void write_core_field(const struct core_writer *writer, enum pz_plan_field field) {
-  pz_write_plan_field(writer->launch, field, writer->bridge ? PZ_LAUNCH_BRIDGE : PZ_LAUNCH_MEGATRON,
-                      writer->bridge ? "model." : "  ", writer->bridge ? " = " : " ", writer->out);
+  enum pz_launcher launcher = writer->bridge ? PZ_LAUNCH_BRIDGE : PZ_LAUNCH_MEGATRON;
+  pz_write_plan_field(writer->launch, field, launcher, writer->out);
 }
 
-/* Writes the names of the bits in a set, as strings of a Python list for Megatron Bridge and as
- * words for Megatron-LM. */
+/* Writes names[i] for each bit i of `set`, as strings of a Python list or as words of a shell. */
 static void write_set(const char *const *names, int set, bool bridge, FILE *out) {
   const char *gap = "", *quote = bridge ? "\"" : "";
   for (int i = 0; names[i]; i++) {
@@ -99,19 +99,14 @@ static void write_set_field(const struct core_writer *writer, const char *name,
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Returns whether tokens are sent to experts by Megatron's "flex" dispatcher, whose backends are
- * DeepEP and HybridEP.  It requires experts on several devices. */
-static bool uses_flex_dispatcher(const struct pz_plan *plan) {
-  return pz_plan_dispatcher(plan) != PZ_DISPATCHER_ALLTOALL && pz_plan_ep(plan) > 1;
-}
-
 /* Writes the properties of experts, of the router, and of the dispatcher of tokens. */
 static void write_expert_fields(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_plan *plan = &writer->launch->plan;
   bool is_v3 = shape->family == PZ_SHAPE_DEEPSEEK_V3;
   bool sigmoid_router = is_v3 || shape->sigmoid;
-  bool uses_flex = uses_flex_dispatcher(plan);
+  /* "flex" dispatches tokens by DeepEP or HybridEP and requires experts on several devices */
+  bool uses_flex = pz_plan_dispatcher(plan) != PZ_DISPATCHER_ALLTOALL && pz_plan_ep(plan) > 1;
   bool uses_deepep = pz_plan_dispatcher(plan) == PZ_DISPATCHER_DEEPEP;
   /* Megatron-LM advises fp32 for 32 experts or more, and DeepEP needs it. */
   bool fp32_router = shape->experts >= 32 || uses_flex;
@@ -139,6 +134,7 @@ static void write_expert_fields(const struct core_writer *writer) {
   else if (uses_flex)
     write_word(writer, "moe-flex-dispatcher-backend",
                pz_dispatcher_names[pz_plan_dispatcher(plan)]);
+  /* coefficients of DeepSeek-V3 (arXiv:2412.19437) and Switch Transformers (arXiv:2101.03961) */
   write_word(writer, "moe-router-load-balancing-type",
              sigmoid_router ? "seq_aux_loss" : "aux_loss");
   write_real(writer, "moe-aux-loss-coeff", sigmoid_router ? 1e-4 : 1e-2);
@@ -155,35 +151,29 @@ static void write_expert_fields(const struct core_writer *writer) {
   }
 }
 
-/* Writes the ranks and head dimensions of multi-head latent attention. */
-static void write_latent_fields(const struct core_writer *writer) {
-  const struct pz_model_shape *shape = &writer->launch->shape;
-  bool yarn = shape->rope == PZ_ROPE_YARN;
-  bool may_fuse_rope = !yarn || writer->bridge; /* recent Megatron-LM fuses RoPE only with YaRN */
-  if (!writer->bridge) fputs("  --multi-latent-attention\n", writer->out);
-  if (shape->q_rank) write_integer(writer, "q-lora-rank", shape->q_rank);
-  write_integer(writer, "kv-lora-rank", shape->kv_rank);
-  write_integer(writer, "qk-head-dim", shape->nope_dim);
-  write_integer(writer, "qk-pos-emb-head-dim", shape->rope_dim);
-  write_integer(writer, "v-head-dim", shape->v_dim);
-  write_word(writer, "rope-type", yarn ? "yarn" : "rope");
-  if (yarn) {
-    write_real(writer, "rotary-scaling-factor", shape->rope_factor);
-    if (writer->bridge)
-      write_real(writer, "original-max-position-embeddings", shape->rope_original);
-    write_real(writer, "mscale", shape->rope_mscale);
-    write_real(writer, "mscale-all-dim", shape->rope_mscale_all);
-  }
-  if (may_fuse_rope) write_negated_flag(writer, "no-rope-fusion", "apply-rope-fusion", false);
-}
-
 /* Writes heads, head dimensions and the attention kernel. */
 static void write_attention(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_plan *plan = &writer->launch->plan;
   write_integer(writer, "num-attention-heads", shape->heads);
-  if (shape->kv_rank) {
-    write_latent_fields(writer);
+  if (shape->kv_rank) { /* multi-head latent attention */
+    bool yarn = shape->rope == PZ_ROPE_YARN;
+    if (!writer->bridge) fputs("  --multi-latent-attention\n", writer->out);
+    if (shape->q_rank) write_integer(writer, "q-lora-rank", shape->q_rank);
+    write_integer(writer, "kv-lora-rank", shape->kv_rank);
+    write_integer(writer, "qk-head-dim", shape->nope_dim);
+    write_integer(writer, "qk-pos-emb-head-dim", shape->rope_dim);
+    write_integer(writer, "v-head-dim", shape->v_dim);
+    write_word(writer, "rope-type", yarn ? "yarn" : "rope");
+    if (yarn) {
+      write_real(writer, "rotary-scaling-factor", shape->rope_factor);
+      if (writer->bridge)
+        write_real(writer, "original-max-position-embeddings", shape->rope_original);
+      write_real(writer, "mscale", shape->rope_mscale);
+      write_real(writer, "mscale-all-dim", shape->rope_mscale_all);
+    }
+    if (!yarn || writer->bridge) /* recent Megatron-LM fuses RoPE only with YaRN */
+      write_negated_flag(writer, "no-rope-fusion", "apply-rope-fusion", false);
   } else {
     bool is_grouped = shape->kv_heads != shape->heads;
     if (is_grouped && !writer->bridge) fputs("  --group-query-attention\n", writer->out);
@@ -246,8 +236,8 @@ static void write_layer_pattern(const struct core_writer *writer) {
   fprintf(writer->out, "%s\n", quote);
 }
 
-/* Writes which layers have full attention: the last of every `period` layers, or a list of the kind
- * of each layer if they are not periodic. */
+/* Writes the properties of a hybrid of gated delta nets and full attention, which is in the last
+ * of every `period` layers, or in the layers that a list does not mark with 1. */
 static void write_gated_delta_net(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_recurrence *recurrence = &shape->recurrence;
@@ -273,9 +263,11 @@ static void write_gated_delta_net(const struct core_writer *writer) {
   write_flag(writer, writer->bridge ? "layernorm-zero-centered-gamma" : "apply-layernorm-1p", true);
 }
 
+/* Writes the shape of a model, and how the plan trains it: dropout, prediction layers, and loss. */
 void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launcher, FILE *out) {
   const struct core_writer writer = {launch, launcher == PZ_LAUNCH_BRIDGE, out};
   const struct pz_model_shape *shape = &launch->shape;
+  bool has_dropout = pz_plan_framework(&launch->plan)->dropout;
   write_integer(&writer, "num-layers", shape->layers);
   write_integer(&writer, "hidden-size", shape->hidden);
   write_integer(&writer, "ffn-hidden-size", shape->ffn);
@@ -289,10 +281,9 @@ void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launch
   if (shape->gated) activation = "F.silu";
   if (writer.bridge) fprintf(out, "model.activation_func = %s\n", activation);
   if (shape->family == PZ_SHAPE_NEMOTRON_H) {
-    const struct pz_recurrence *recurrence = &writer.launch->shape.recurrence;
+    const struct pz_recurrence *recurrence = &shape->recurrence;
     if (!writer.bridge)
-      fputs("  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n",
-            writer.out);
+      fputs("  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n", out);
     write_layer_pattern(&writer);
     write_integer(&writer, "mamba-num-heads", recurrence->heads);
     write_integer(&writer, "mamba-head-dim", recurrence->head_dim);
@@ -304,8 +295,8 @@ void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launch
   write_flag(&writer, "add-qkv-bias", shape->qkv_bias && (writer.bridge || !shape->bias));
   write_negated_flag(&writer, "untie-embeddings-and-output-weights",
                      "share-embeddings-and-output-weights", shape->tied);
-  write_real(&writer, "attention-dropout", pz_launch_dropout(launch, shape->drop_attention));
-  write_real(&writer, "hidden-dropout", pz_launch_dropout(launch, shape->drop_hidden));
+  write_real(&writer, "attention-dropout", has_dropout ? shape->drop_attention : 0);
+  write_real(&writer, "hidden-dropout", has_dropout ? shape->drop_hidden : 0);
   if (shape->experts) write_expert_fields(&writer);
   if (launch->plan.mtp) write_integer(&writer, "mtp-num-layers", shape->predict_layers);
   if (launch->plan.mtp && shape->predict_repeats && shape->predict_layers > 1)
@@ -315,11 +306,13 @@ void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launch
   if (fused) write_word(&writer, "cross-entropy-fusion-impl", "te");
 }
 
+/* Returns whether the optimizer's state has other types than fp32 or is on the host. */
 bool pz_core_is_precision_aware(const struct pz_launch *launch) {
   return pz_core_moment_type(launch) || launch->plan.main_params > PZ_MAIN_FP32 ||
          pz_plan_host_optimizer_fraction(&launch->plan) > 0;
 }
 
+/* Returns the type of Adam's moments, or NULL for fp32. */
 const char *pz_core_moment_type(const struct pz_launch *launch) {
   double bytes = pz_plan_moment_bytes(&launch->plan, launch->shape.experts > 0);
   if (bytes == 2) return "bf16";
@@ -328,6 +321,7 @@ const char *pz_core_moment_type(const struct pz_launch *launch) {
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
+/* Writes a pipeline layout such as Et*18|t*21|t*20,L. */
 void pz_core_write_layout(const struct pz_plan *plan, int64_t layers, int64_t prediction_layers,
                           FILE *out) {
   int64_t chunks = plan->pp * plan->vpp, chunk_layers = 0;
@@ -343,9 +337,9 @@ void pz_core_write_layout(const struct pz_plan *plan, int64_t layers, int64_t pr
 }
 
 /* Writes how layers are divided into pipeline stages, in the shortest form that states it: evenly;
- * by the layers of the first and the last stage, if the other stages are even and have no chunks;
- * with the embedding and the loss counted as a layer each; or by a layout of every chunk, which for
- * Megatron-LM states the number of chunks too. */
+ * by the layers of the first and last stage, if the others are even and have no chunks; with the
+ * embedding and the loss each counted as a layer; or by a layout of every chunk, which for
+ * Megatron-LM also states the number of chunks. */
 static void write_division(const struct core_writer *writer) {
   const struct pz_plan *plan = &writer->launch->plan;
   const struct pz_model_shape *shape = &writer->launch->shape;
@@ -376,6 +370,7 @@ static void write_division(const struct core_writer *writer) {
   fprintf(writer->out, "%s\n", quote);
 }
 
+/* Writes the plan's degrees of parallelism, its pipeline stages, and which transfers overlap. */
 void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher launcher,
                                FILE *out) {
   const struct core_writer writer = {launch, launcher == PZ_LAUNCH_BRIDGE, out};
@@ -412,6 +407,7 @@ void pz_core_write_modules(const struct pz_plan *plan, FILE *out) {
   write_set(pz_module_names, recomputed_modules(plan), false, out);
 }
 
+/* Writes recomputation, activations on the host, and CUDA graphs. */
 void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launcher launcher,
                                  FILE *out) {
   const struct core_writer writer = {launch, launcher == PZ_LAUNCH_BRIDGE, out};
@@ -438,7 +434,7 @@ void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launche
     write_core_field(&writer, PZ_PLAN_OFFLOAD_LAYERS);
   }
   if (plan->execution == PZ_EXECUTION_GRAPH) {
-    /* the argument's name exists in core 0.14 too */
+    /* core 0.14 has this name of the argument too */
     fputs(writer.bridge ? "model.cuda_graph_impl = \"local\"\n" : "  --enable-cuda-graph\n", out);
   } else if (plan->cuda_graphs > 0) {
     write_word(&writer, "cuda-graph-impl", "transformer_engine");
@@ -446,14 +442,15 @@ void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launche
   }
 }
 
-/* With one hardware queue, kernels and collectives start in the order in which they are issued,
- * which overlapping tensor-parallel communication requires.  Gathering sharded weights and
- * dispatching rows to experts during compute require several queues.  Blackwell keeps the order
- * with any number of queues, and Megatron Bridge uses 32 (scripts/performance/perf_plugins.py:
- * _set_num_cuda_device_max_connections).  From Transformer Engine 2.10 on, only its first
- * implementation of offloading moves modules to the host without their weights, and both launchers
- * refuse to start without it (Megatron Bridge: training/config.py,
- * _validate_fine_grained_activation_offloading; megatron/training/arguments.py). */
+/* Exports the number of hardware queues.  With one queue, kernels and collectives start in the
+ * order in which they are issued, which overlapping tensor-parallel communication requires.
+ * Gathering sharded weights and dispatching rows to experts during compute require several queues.
+ * Blackwell keeps the order with any number of queues, and Megatron Bridge uses 32
+ * (scripts/performance/perf_plugins.py: _set_num_cuda_device_max_connections).  From Transformer
+ * Engine 2.10 on, only its first implementation of offloading moves modules to the host without
+ * their weights, and both launchers refuse to start without it (Megatron Bridge:
+ * training/config.py, _validate_fine_grained_activation_offloading;
+ * megatron/training/arguments.py). */
 void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher launcher,
                                FILE *out) {
   bool many_queues =
@@ -470,6 +467,7 @@ void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher 
 
 const char *const pz_core_fp8_recipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8", NULL};
 
+/* Returns the format of 8-bit GEMMs, or NULL if the plan has none. */
 const char *pz_core_fp8_format(const struct pz_plan *plan) {
   if (plan->precision != PZ_PRECISION_FP8) return NULL;
   return plan->fp8_recipe == PZ_FP8_MX || plan->fp8_recipe == PZ_FP8_BLOCKWISE ? "e4m3" : "hybrid";

@@ -21,8 +21,7 @@ void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher 
 /* Returns the type of Adam's moments, or NULL for fp32. */
 const char *pz_core_moment_type(const struct pz_launch *launch);
 
-/* Returns whether the plan needs the precision-aware optimizer, whose state may have other types
- * than fp32 or be on the host. */
+/* Returns whether the plan needs the precision-aware optimizer, for state that is not in fp32. */
 bool pz_core_is_precision_aware(const struct pz_launch *launch);
 
 /* Sharding strategies of Megatron FSDP, by ZeRO stage. */

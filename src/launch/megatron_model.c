@@ -26,28 +26,11 @@ struct shape {
   const char *expert_layers;
 };
 
-/* ---- properties of the shape ---------------------------------------------------------------- */
-
-/* Returns whether the model is a hybrid with gated delta nets, the only accepted variant. */
-static bool is_delta_net_hybrid(const struct pz_megatron_reader *reader) {
-  return pz_given(reader, ARG_ATTENTION_VARIANT);
-}
-
-static bool is_rotary(const struct pz_megatron_reader *reader) {
-  return pz_given_is(reader, ARG_POSITION_TYPE, "rope") || pz_given(reader, ARG_ROTARY);
-}
-
-/* Returns whether norms are RMS norms, which Megatron-LM spells RMSNorm, and Megatron-DeepSpeed
- * rmsnorm. */
-static bool is_rms_norm(const struct pz_megatron_reader *reader) {
-  return pz_given_is(reader, ARG_NORM, "RMSNorm") || pz_given_is(reader, ARG_NORM, "rmsnorm");
-}
-
 /* ---- layers of hybrids ---------------------------------------------------------------------- */
 
-/* A pattern such as "MEME|ME-/EE" has a letter for each layer, bars between chunks of the pipeline,
- * and after each slash the letters of a layer of multi-token prediction.  All of these must be the
- * same. */
+/* Reads the layer pattern of a hybrid, such as "MEME|ME-/EE": a letter for each layer, bars between
+ * chunks of the pipeline, and after each slash the letters of a layer of multi-token prediction,
+ * which must be the same after all slashes. */
 void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   static const char accepted[] = "a letter M, *, E or - for each layer, bars between stages, and "
                                  "behind each slash one and the same layer that predicts";
@@ -93,8 +76,7 @@ void pz_read_layer_letters(struct pz_megatron_reader *reader) {
 
 /* ---- layers with experts -------------------------------------------------------------------- */
 
-/* A list in Python's notation that is being read, such as ([0]*3+[1]*58): sums of lists, which may
- * be repeated. */
+/* A list in Python's notation that is being read: a sum of repeated lists, ([0]*3+[1]*58). */
 struct layer_list {
   const char *at; /* the next character of the text */
   char *layers;   /* 0 or 1 for each layer so far */
@@ -102,7 +84,7 @@ struct layer_list {
   int depth;      /* number of open parentheses */
 };
 
-/* Skips this character and the blanks around it.  Returns false if another character is next. */
+/* Skips the character `c` and the blanks around it.  Returns false if another character is next. */
 static bool skip_character(struct layer_list *list, char c) {
   list->at += strspn(list->at, " ");
   if (*list->at != c) return false;
@@ -176,10 +158,10 @@ static const char *read_expert_layers(struct pz_megatron_reader *reader) {
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Checks that a hybrid with Mamba layers has the shape of a Nemotron-H. */
-static void check_nemotron(struct pz_megatron_reader *reader) {
+/* Raises an error unless a hybrid with Mamba layers has the shape of a Nemotron-H. */
+static void check_nemotron(struct pz_megatron_reader *reader, bool has_rms_norm) {
   bool is_nemotron = pz_given(reader, ARG_SQUARED_RELU) && !pz_given(reader, ARG_SWIGLU) &&
-                     is_rms_norm(reader) && pz_given(reader, ARG_NO_BIAS) &&
+                     has_rms_norm && pz_given(reader, ARG_NO_BIAS) &&
                      pz_given_is(reader, ARG_POSITION_TYPE, "none") &&
                      !pz_given(reader, ARG_QK_NORM) && !pz_given(reader, ARG_LATENT_ATTENTION);
   if (!is_nemotron)
@@ -193,10 +175,12 @@ static void check_nemotron(struct pz_megatron_reader *reader) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
 }
 
-/* Checks models with experts, latent attention, norms of query and key, or token prediction. */
+/* Raises an error if a model with experts, latent attention, norms of query and key, or multi-token
+ * prediction has properties that are not covered in combination. */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
-  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), delta = is_delta_net_hybrid(reader);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION);
+  bool delta = pz_given(reader, ARG_ATTENTION_VARIANT); /* a hybrid with gated delta nets */
   bool predicts = reader->run->plan.mtp;
   bool biases = !pz_given(reader, ARG_NO_BIAS) || pz_given(reader, ARG_QKV_BIAS);
   bool is_gated_delta_net = norms && pz_given(reader, ARG_OUT_GATE) &&
@@ -224,7 +208,7 @@ static void check_recent_shape(struct pz_megatron_reader *reader) {
              latent ? "--num-experts" : "--multi-latent-attention");
 }
 
-/* Checks that the model has a shape that is covered. */
+/* Raises an error unless the model has a shape that is covered: GPT, Llama, or a known hybrid. */
 static void check_shape(struct pz_megatron_reader *reader) {
   static const int mamba[] = {ARG_SPEC,           ARG_SQUARED_RELU, ARG_MAMBA_HEADS,
                               ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE,  ARG_MAMBA_GROUPS,
@@ -232,16 +216,19 @@ static void check_shape(struct pz_megatron_reader *reader) {
   static const int delta[] = {ARG_SHARED_GATE,   ARG_DELTA_PERIOD,    ARG_DELTA_CONV,
                               ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
                               ARG_DELTA_VALUES,  ARG_OUT_GATE};
-  bool gated = pz_given(reader, ARG_SWIGLU), rms = is_rms_norm(reader), rotary = is_rotary(reader);
+  bool gated = pz_given(reader, ARG_SWIGLU), delta_net = pz_given(reader, ARG_ATTENTION_VARIANT);
+  /* Megatron-LM's and Megatron-DeepSpeed's spelling */
+  bool rms = pz_given_is(reader, ARG_NORM, "RMSNorm") || pz_given_is(reader, ARG_NORM, "rmsnorm");
+  bool rotary = pz_given_is(reader, ARG_POSITION_TYPE, "rope") || pz_given(reader, ARG_ROTARY);
   pz_need_given(reader, ARG_HIDDEN, "hidden-size");
   pz_need_given(reader, ARG_HEADS, "num-attention-heads");
   /* some arguments are covered only for hybrids with Mamba layers, or with gated delta nets */
   for (size_t i = 0; i < sizeof mamba / sizeof *mamba && !reader->layer_letters; i++)
     pz_refuse_uncovered(reader, mamba[i]);
-  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta_net_hybrid(reader); i++)
+  for (size_t i = 0; i < sizeof delta / sizeof *delta && !delta_net; i++)
     pz_refuse_uncovered(reader, delta[i]);
   if (reader->layer_letters) {
-    check_nemotron(reader);
+    check_nemotron(reader, rms);
     return;
   }
   if (!rms && !pz_given_is(reader, ARG_NORM, "layernorm"))
@@ -263,8 +250,8 @@ static void check_shape(struct pz_megatron_reader *reader) {
   check_recent_shape(reader);
 }
 
-/* Checks that a model with experts has the shape of a family: DeepSeek-V3 with latent attention,
- * Qwen3 with norms of query and key, otherwise Mixtral. */
+/* Raises an error unless a model with experts has the shape of a family: DeepSeek-V3 with latent
+ * attention, Qwen3 with norms of query and key, otherwise Mixtral. */
 static void check_experts(struct pz_megatron_reader *reader, const struct shape *shape) {
   const char *layers = shape->expert_layers;
   int64_t experts = reader->given[ARG_EXPERTS].count;
@@ -275,8 +262,8 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
   if (experts % reader->run->plan.ep)
     pz_reject_given(reader, PZ_PLAN_EP, "a number that divides the experts");
   if (latent) {
-    bool dense_behind_experts = strchr(layers + strspn(layers, "0"), '0') != NULL;
-    if (dense_behind_experts)
+    bool dense_after_experts = strchr(layers + strspn(layers, "0"), '0') != NULL;
+    if (dense_after_experts)
       pz_reject_given(reader, ARG_EXPERT_LAYERS,
                       "dense layers at the start alone, with latent attention");
     if (shared_ffn % shape->expert_ffn)
@@ -286,7 +273,7 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
                            "no --qk-layernorm: norms of the latent queries, keys and values are "
                            "predicted all the same");
     pz_need_given(reader, ARG_KV_RANK, "kv-lora-rank");
-  } else if (is_delta_net_hybrid(reader)) {
+  } else if (pz_given(reader, ARG_ATTENTION_VARIANT)) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
   } else if (shared_ffn) {
     pz_reject_given(reader, ARG_SHARED_FFN, "with it --multi-latent-attention");
@@ -298,9 +285,9 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* Returns the size of the vocabulary, not padded yet, because Megatron pads it for every plan
- * (vocab_multiple in frameworks.def).  If the arguments state the padded size, or another multiple
- * than the usual 128, the size is returned as padded for this plan. */
+/* Returns the size of the vocabulary before padding, because Megatron pads it for every plan
+ * (vocab_multiple in frameworks.def).  Only if the arguments state the padded size, or another
+ * multiple than the usual 128, it is the size that is padded for this plan. */
 static int64_t read_vocab(struct pz_megatron_reader *reader) {
   static const struct {
     const char *tokenizer;
@@ -322,29 +309,29 @@ static int64_t read_vocab(struct pz_megatron_reader *reader) {
   return pz_ceil_div(vocab, unit) * unit;
 }
 
-/* Returns the dropout that an argument states, or Megatron's default. */
-static double read_dropout(const struct pz_megatron_reader *reader, int argument) {
-  return pz_given(reader, argument) ? reader->given[argument].real : 0.1;
-}
-
 /* Reads the numbers of the shape, with Megatron's defaults for arguments that are not given. */
 static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
+  static const double DROPOUT = 0.1; /* Megatron's default */
+  const struct pz_given_argument *hidden_dropout = &reader->given[ARG_HIDDEN_DROPOUT];
+  const struct pz_given_argument *dropout = &reader->given[ARG_ATTENTION_DROPOUT];
   int64_t hidden = reader->given[ARG_HIDDEN].count, heads = reader->given[ARG_HEADS].count;
   bool gated = pz_given(reader, ARG_SWIGLU), grouped = pz_given(reader, ARG_GROUP_QUERY);
-  bool has_head_dim = pz_given(reader, ARG_KV_CHANNELS),
-       latent = pz_given(reader, ARG_LATENT_ATTENTION);
+  bool has_head_dim = pz_given(reader, ARG_KV_CHANNELS);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION);
+  /* 4 times the hidden size, or if gated 8/3 of it in multiples of 64 (arguments.py) */
   int64_t default_ffn = gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden;
   int64_t seq = pz_given_count(reader, PZ_PLAN_SEQ, 0);
-  *shape = (struct shape){.layers = reader->given[ARG_LAYERS].count,
-                          .hidden = hidden,
-                          .heads = heads,
-                          .head_dim = pz_given_count(reader, ARG_KV_CHANNELS, hidden / heads),
-                          .kv_heads = grouped ? pz_given_count(reader, ARG_QUERY_GROUPS, 1)
-                                              : pz_given_count(reader, ARG_KV_HEADS, heads),
-                          .ffn = pz_given_count(reader, ARG_FFN, default_ffn),
-                          .positions = pz_given_count(reader, ARG_POSITIONS, seq),
-                          .hidden_dropout = read_dropout(reader, ARG_HIDDEN_DROPOUT),
-                          .attention_dropout = read_dropout(reader, ARG_ATTENTION_DROPOUT)};
+  *shape =
+      (struct shape){.layers = reader->given[ARG_LAYERS].count,
+                     .hidden = hidden,
+                     .heads = heads,
+                     .head_dim = pz_given_count(reader, ARG_KV_CHANNELS, hidden / heads),
+                     .kv_heads = grouped ? pz_given_count(reader, ARG_QUERY_GROUPS, 1)
+                                         : pz_given_count(reader, ARG_KV_HEADS, heads),
+                     .ffn = pz_given_count(reader, ARG_FFN, default_ffn),
+                     .positions = pz_given_count(reader, ARG_POSITIONS, seq),
+                     .hidden_dropout = hidden_dropout->is_given ? hidden_dropout->real : DROPOUT,
+                     .attention_dropout = dropout->is_given ? dropout->real : DROPOUT};
   if (!has_head_dim && !latent && hidden % heads)
     pz_reject_given(reader, ARG_HEADS, "a number that divides --hidden-size, or --kv-channels");
   if (!gated && !reader->layer_letters && shape->head_dim * heads != hidden)
@@ -367,44 +354,39 @@ static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* Writes an integer of the configuration. */
+/* Writes a key of the configuration with an integer value. */
 static void write_count(FILE *out, const char *key, int64_t n) {
   fprintf(out, ",\"%s\":%" PRId64, key, n);
 }
 
-/* Writes a truth value of the configuration. */
+/* Writes a key of the configuration with a truth value. */
 static void write_truth(FILE *out, const char *key, bool on) {
   fprintf(out, ",\"%s\":%s", key, on ? "true" : "false");
 }
 
-/* Writes the keys of DeepSeek-V3: experts, latent attention and multi-token prediction. */
-static void write_latent_attention(const struct pz_megatron_reader *reader,
-                                   const struct shape *shape, FILE *out) {
-  write_count(out, "n_routed_experts", reader->given[ARG_EXPERTS].count);
-  write_count(out, "n_shared_experts",
-              pz_given_count(reader, ARG_SHARED_FFN, 0) / shape->expert_ffn);
-  write_count(out, "first_k_dense_replace", (int64_t)strspn(shape->expert_layers, "0"));
-  write_count(out, "n_group", pz_given_count(reader, ARG_EXPERT_GROUPS, 1));
-  write_count(out, "topk_group", pz_given_count(reader, ARG_GROUP_TOPK, 1));
-  if (pz_given(reader, ARG_Q_RANK))
-    write_count(out, "q_lora_rank", reader->given[ARG_Q_RANK].count);
-  else
-    fputs(",\"q_lora_rank\":null", out);
-  write_count(out, "kv_lora_rank", reader->given[ARG_KV_RANK].count);
-  write_count(out, "qk_nope_head_dim", pz_given_count(reader, ARG_NOPE_DIM, 128));
-  write_count(out, "qk_rope_head_dim", pz_given_count(reader, ARG_ROPE_DIM, 64));
-  write_count(out, "v_head_dim", pz_given_count(reader, ARG_V_DIM, 128));
-  write_count(out, "num_nextn_predict_layers", pz_given_count(reader, ARG_PREDICT_LAYERS, 0));
-}
-
-/* Writes the keys of experts, and which layers have none. */
+/* Writes the keys of experts and of the layers without them; for DeepSeek-V3 also those of latent
+ * attention and multi-token prediction. */
 static void write_experts(const struct pz_megatron_reader *reader, const struct shape *shape,
                           FILE *out) {
   const char *layers = shape->expert_layers, *between = ",\"mlp_only_layers\":[";
   write_count(out, "num_experts_per_tok", pz_given_count(reader, ARG_TOPK, 2));
   write_count(out, "moe_intermediate_size", shape->expert_ffn);
-  if (pz_given(reader, ARG_LATENT_ATTENTION)) {
-    write_latent_attention(reader, shape, out);
+  if (pz_given(reader, ARG_LATENT_ATTENTION)) { /* DeepSeek-V3 */
+    write_count(out, "n_routed_experts", reader->given[ARG_EXPERTS].count);
+    write_count(out, "n_shared_experts",
+                pz_given_count(reader, ARG_SHARED_FFN, 0) / shape->expert_ffn);
+    write_count(out, "first_k_dense_replace", (int64_t)strspn(shape->expert_layers, "0"));
+    write_count(out, "n_group", pz_given_count(reader, ARG_EXPERT_GROUPS, 1));
+    write_count(out, "topk_group", pz_given_count(reader, ARG_GROUP_TOPK, 1));
+    if (pz_given(reader, ARG_Q_RANK))
+      write_count(out, "q_lora_rank", reader->given[ARG_Q_RANK].count);
+    else
+      fputs(",\"q_lora_rank\":null", out);
+    write_count(out, "kv_lora_rank", reader->given[ARG_KV_RANK].count);
+    write_count(out, "qk_nope_head_dim", pz_given_count(reader, ARG_NOPE_DIM, 128));
+    write_count(out, "qk_rope_head_dim", pz_given_count(reader, ARG_ROPE_DIM, 64));
+    write_count(out, "v_head_dim", pz_given_count(reader, ARG_V_DIM, 128));
+    write_count(out, "num_nextn_predict_layers", pz_given_count(reader, ARG_PREDICT_LAYERS, 0));
     return;
   }
   write_count(out, pz_given(reader, ARG_QK_NORM) ? "num_experts" : "num_local_experts",
@@ -501,11 +483,12 @@ static void write_llama(const struct pz_megatron_reader *reader, const struct sh
 static const char *write_config(const struct pz_megatron_reader *reader,
                                 const struct shape *shape) {
   bool norms = pz_given(reader, ARG_QK_NORM), experts = pz_has_experts(reader);
-  bool gated = pz_given(reader, ARG_SWIGLU), rotary = is_rotary(reader);
+  bool gated = pz_given(reader, ARG_SWIGLU), delta_net = pz_given(reader, ARG_ATTENTION_VARIANT);
+  bool rotary = pz_given_is(reader, ARG_POSITION_TYPE, "rope") || pz_given(reader, ARG_ROTARY);
   const char *family = norms ? "qwen3" : "llama";
   if (reader->layer_letters)
     family = "nemotron_h";
-  else if (is_delta_net_hybrid(reader))
+  else if (delta_net)
     family = experts ? "qwen3_next" : "qwen3_5_text";
   else if (experts && pz_given(reader, ARG_LATENT_ATTENTION))
     family = "deepseek_v3";
@@ -534,7 +517,7 @@ static const char *write_config(const struct pz_megatron_reader *reader,
     write_truth(out, "tie_word_embeddings", !pz_given(reader, ARG_UNTIED));
   }
   if (shape->expert_layers) write_experts(reader, shape, out);
-  if (is_delta_net_hybrid(reader)) write_delta_net(reader, out);
+  if (delta_net) write_delta_net(reader, out);
   fputc('}', out);
   pz_buffer_flush(reader->call, out);
   const char *text = pz_copy_text(reader->call, config->text);
@@ -542,6 +525,7 @@ static const char *write_config(const struct pz_megatron_reader *reader,
   return text;
 }
 
+/* Reads the model from the arguments into the run, as the text of a config.json. */
 void pz_read_megatron_model(struct pz_megatron_reader *reader) {
   struct pz_run_plan *run = reader->run;
   struct shape shape;
@@ -550,7 +534,7 @@ void pz_read_megatron_model(struct pz_megatron_reader *reader) {
   bool gated = pz_given(reader, ARG_SWIGLU);
   const char *kind = gated ? "Llama" : "GPT";
   if (shape.expert_layers) kind = "MoE";
-  if (reader->layer_letters || is_delta_net_hybrid(reader)) kind = "hybrid";
+  if (reader->layer_letters || pz_given(reader, ARG_ATTENTION_VARIANT)) kind = "hybrid";
   run->model =
       pz_format(reader->call, "%s %" PRId64 " x %" PRId64, kind, shape.layers, shape.hidden);
   run->config = write_config(reader, &shape);

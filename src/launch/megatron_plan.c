@@ -15,15 +15,9 @@
 
 enum { MOST_DEVICES = 1 << 24 };
 
-/* Appends a number to a rule, as in "at most the layers of a stage (8)". */
-static const char *rule_with_count(const struct pz_megatron_reader *reader, const char *rule,
-                                   int64_t n) {
-  return pz_format(reader->call, "%s (%" PRId64 ")", rule, n);
-}
-
 /* ---- degrees, devices and batch ------------------------------------------------------------- */
 
-/* Reads the integer fields of the plan, which are 1 by default, and sequence parallelism. */
+/* Reads batch sizes, sequence length, degrees of parallelism (or 1) and sequence parallelism. */
 static void read_degrees(struct pz_megatron_reader *reader) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
                                               PZ_PLAN_TP,  PZ_PLAN_CP,    PZ_PLAN_PP};
@@ -62,8 +56,7 @@ static int64_t launched_count(struct pz_megatron_reader *reader, int argument, i
   return slurm ? slurm : absent;
 }
 
-/* Returns the number in one of Slurm's comments, for example 8 for "gpu:8", "gpu:h100:8" or "8", or
- * 0 if it is not stated. */
+/* Returns the number in a comment for Slurm, such as 8 in "gpu:h100:8", or 0 if there is none. */
 static int64_t slurm_count(const struct pz_megatron_reader *reader, int argument) {
   const struct pz_given_argument *given = &reader->given[argument];
   if (!given->is_given || given->unknown) return 0;
@@ -99,9 +92,9 @@ static void read_devices(struct pz_megatron_reader *reader) {
 /* ---- pipeline stages ------------------------------------------------------------------------ */
 
 /* Reads the number of layers of the first and the last stage, if they differ from those of the
- * other stages.  `counted` is the number of layers, including the embedding and the loss if these
- * are counted as layers. */
-static void read_end_stages(struct pz_megatron_reader *reader, int64_t counted) {
+ * other stages.  `layers_and_ends` is the number of layers, including the embedding and the loss if
+ * the arguments count these as layers. */
+static void read_end_stages(struct pz_megatron_reader *reader, int64_t layers_and_ends) {
   struct pz_plan *plan = &reader->run->plan;
   int64_t layers = reader->given[ARG_LAYERS].count;
   int64_t first = pz_given_count(reader, PZ_PLAN_FIRST_LAYERS, 0);
@@ -117,16 +110,16 @@ static void read_end_stages(struct pz_megatron_reader *reader, int64_t counted) 
     int64_t middle = others ? rest / others : 0;
     plan->first_layers = first ? first : middle;
     plan->last_layers = last ? last : middle;
-  } else if (counted > layers) {
-    int64_t even = counted / (plan->pp * plan->vpp);
+  } else if (layers_and_ends > layers) {
+    int64_t even = layers_and_ends / (plan->pp * plan->vpp);
     reader->run->ends_as_layers = true;
     plan->first_layers = even - pz_given(reader, ARG_EMBEDDING_AS_LAYER);
     plan->last_layers = even - pz_given(reader, ARG_LOSS_AS_LAYER);
   }
 }
 
-/* Sets the stages and chunks of the plan from the numbers of layers of all chunks, which an
- * argument states. */
+/* Sets the plan's chunks from chunks[i], the number of layers of chunk i of n, which an argument
+ * states.  Raises an error with the rule `accepted` if a plan cannot have these chunks. */
 static void divide_layers(struct pz_megatron_reader *reader, int argument, const int64_t *chunks,
                           uint32_t n, const char *accepted) {
   struct pz_plan *plan = &reader->run->plan;
@@ -136,9 +129,8 @@ static void divide_layers(struct pz_megatron_reader *reader, int argument, const
   if (plan->last_layers) pz_set_origin(reader, PZ_PLAN_LAST_LAYERS, argument, argument);
 }
 
-/* Reads a pipeline layout such as Et*18|t*21|t*20,L.  Bars separate chunks, and each t is a layer.
- * The letters E, m and L stand for the embedding, multi-token prediction and the loss, which are
- * not counted. */
+/* Reads a pipeline layout such as Et*18|t*21|t*20,L into the plan's chunks.  Bars separate chunks,
+ * and each t is a layer; E, m and L are the embedding, multi-token prediction and the loss. */
 static void read_layout(struct pz_megatron_reader *reader) {
   static const char accepted[] =
       "as many layers t as --num-layers, in chunks that the stages divide, those between the first "
@@ -190,7 +182,7 @@ static void read_stages(struct pz_megatron_reader *reader) {
     return;
   }
   if (reader->layer_letters && strchr(reader->given[ARG_PATTERN].text, '|')) {
-    /* Reads the stages of a hybrid from its layer pattern, in which bars separate chunks. */
+    /* in the layer pattern of a hybrid, bars separate chunks */
     static const char accepted[] = "bars between chunks that the stages divide, those between the "
                                    "first and the last as even as can be";
     int64_t *chunks = pz_alloc(reader->call, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
@@ -224,8 +216,7 @@ static void read_stages(struct pz_megatron_reader *reader) {
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Reads which activations are recomputed: those of all layers, of the first layers of each stage,
- * or of some modules. */
+/* Reads which activations are recomputed: of all layers, of some per stage, or of modules. */
 static void read_recomputation(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   pz_need_given_word(reader, ARG_RECOMPUTE_GRANULARITY, "full or selective");
@@ -259,12 +250,12 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
     int64_t middle_layers = pz_max(reader->given[ARG_LAYERS].count - end_layers, 0);
     int64_t middle_chunk =
         pz_ceil_div(pz_ceil_div(middle_layers, pz_max(middle_stages, 1)), plan->vpp);
-    int64_t end_chunk = pz_max(plan->first_layers, plan->last_layers);
-    int64_t most = plan->vpp * pz_max(end_chunk, middle_chunk);
+    int64_t most = plan->vpp * pz_max(middle_chunk, pz_max(plan->first_layers, plan->last_layers));
     plan->recompute_layers = reader->given[ARG_RECOMPUTE_LAYERS].count;
     if (plan->recompute_layers > most)
-      pz_reject_given(reader, ARG_RECOMPUTE_LAYERS,
-                      rule_with_count(reader, "at most the layers of a pipeline stage", most));
+      pz_reject_given(
+          reader, ARG_RECOMPUTE_LAYERS,
+          pz_format(reader->call, "at most the layers of a pipeline stage (%" PRId64 ")", most));
   } else if (is_full && pz_given_count(reader, ARG_RECOMPUTE_LAYERS, 1) > 1) {
     pz_reject_given(
         reader, ARG_RECOMPUTE_LAYERS,
@@ -541,8 +532,8 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Notes which argument each field comes from, unless the field's reader has done so.  If a field
- * has several arguments, the first one that is given counts. */
+/* Notes in run.from which argument each field of the plan comes from, unless its reader has done
+ * so.  If a field has several arguments, the first one that is given counts. */
 static void set_origins(struct pz_megatron_reader *reader) {
   /* clang-format off */
   static const struct { int field, argument; } origins[] = {
@@ -568,6 +559,7 @@ static void set_origins(struct pz_megatron_reader *reader) {
       pz_set_origin(reader, origins[i].field, origins[i].argument, origins[i].argument);
 }
 
+/* Reads the plan from the arguments into the run. */
 void pz_read_megatron_plan(struct pz_megatron_reader *reader) {
   read_degrees(reader);
   read_devices(reader);
@@ -575,7 +567,8 @@ void pz_read_megatron_plan(struct pz_megatron_reader *reader) {
   pz_need_given(reader, PZ_PLAN_SEQ, "seq-length");
   int64_t seq = reader->given[PZ_PLAN_SEQ].count;
   if (pz_given_count(reader, ARG_POSITIONS, seq) < seq)
-    pz_reject_given(reader, ARG_POSITIONS, rule_with_count(reader, "at least --seq-length", seq));
+    pz_reject_given(reader, ARG_POSITIONS,
+                    pz_format(reader->call, "at least --seq-length (%" PRId64 ")", seq));
   if (pz_given(reader, ARG_RAMPUP))
     pz_megatron_add_note(reader,
                          "--rampup-batch-size: the prediction is of the full global batch size");

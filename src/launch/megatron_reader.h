@@ -9,8 +9,7 @@
 #include "launch/shell_words.h"
 #include "plan/plan_file.h"
 
-/* Arguments are numbered: PZ_PLAN_... for integer fields of the plan, then ARG_... of
- * megatron_arguments.def. */
+/* Numbers of arguments: PZ_PLAN_... of the plan, then those of megatron_arguments.def. */
 enum {
   ARG_BEFORE = PZ_PLAN_FIELDS - 1,
 #define ARGUMENT(id, kind, name) ARG_##id,
@@ -78,7 +77,7 @@ int64_t pz_read_given_count(struct pz_megatron_reader *reader, int argument);
 /* Raises PZ_BAD_INPUT if an argument was given that is covered only for other kinds of models. */
 void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument);
 
-/* Notes that a field of the plan comes from the first of two arguments that was given. */
+/* Notes that a field of the plan comes from `argument`, or from `other` if only that was given. */
 void pz_set_origin(struct pz_megatron_reader *reader, int field, int argument, int other);
 
 /* Appends a note about the run for people. */
@@ -87,11 +86,8 @@ void pz_megatron_add_note(struct pz_megatron_reader *reader, const char *note);
 /* Lists a name as ignored. */
 void pz_add_ignored(struct pz_megatron_reader *reader, const char *name);
 
-/* Returns whether the user asks to ignore the argument or key. */
-bool pz_is_ignored(const struct pz_megatron_reader *reader, const char *name);
-
-/* Returns whether a name is in a list that ends with NULL.  Dashes and underscores are the same,
- * and a pattern that ends with a star stands for all names that begin with it. */
+/* Returns whether a name matches a list of patterns, which is NULL or ends with NULL.  Dashes and
+ * underscores are the same, and a star at the end of a pattern stands for any rest. */
 bool pz_name_is_among(const char *const *patterns, const char *name);
 
 /* ---- from arguments to the run -------------------------------------------------------------- */
@@ -108,6 +104,7 @@ void pz_read_megatron_model(struct pz_megatron_reader *reader);
 /* Reads the letters of --hybrid-layer-pattern, which also give the number of layers. */
 void pz_read_layer_letters(struct pz_megatron_reader *reader);
 
+/* Returns whether the model has experts. */
 static inline bool pz_has_experts(const struct pz_megatron_reader *reader) {
   return pz_given_count(reader, ARG_EXPERTS, 0) > 0;
 }

@@ -6,12 +6,8 @@
 
 #include "launch/megatron_core.h"
 
+/* Returns a truth value as Python spells it. */
 static const char *python_truth(bool on) { return on ? "True" : "False"; }
-
-/* Returns whether the plan uses CUDA graphs, which need their own random number generator. */
-static bool uses_cuda_graphs(const struct pz_plan *plan) {
-  return plan->execution == PZ_EXECUTION_GRAPH || plan->cuda_graphs > 0;
-}
 
 /* Writes the model's provider and its fields. */
 static void write_model_provider(const struct pz_launch *launch, FILE *out) {
@@ -27,7 +23,7 @@ static void write_model_provider(const struct pz_launch *launch, FILE *out) {
           "model.hetereogenous_dist_checkpoint = True\n",
           out);
   else if (!is_nemotron && (shape->experts || shape->kv_rank))
-    /* without a specification, all layers are of one kind */
+    /* without this specification, all layers would have the same structure */
     fputs("model.transformer_layer_spec = lambda config, vp_stage=None: "
           "get_gpt_decoder_block_spec(\n"
           "    config, use_transformer_engine=True, vp_stage=vp_stage)\n",
@@ -47,35 +43,19 @@ static void write_model_provider(const struct pz_launch *launch, FILE *out) {
    * accepts it (megatron/core/transformer/transformer_config.py, moe_shared_expert_overlap), and it
    * is not predicted. */
   if (shape->shared_ffn) fputs("model.moe_shared_expert_overlap = False\n", out);
-  pz_write_plan_field(launch, PZ_PLAN_SEQ, PZ_LAUNCH_BRIDGE, "model.", " = ", out);
+  pz_write_plan_field(launch, PZ_PLAN_SEQ, PZ_LAUNCH_BRIDGE, out);
   fprintf(out,
           "model.vocab_size = %" PRId64 "\nmodel.should_pad_vocab = True\n"
           "model.make_vocab_size_divisible_by = 128\n\n",
           shape->vocab);
   pz_core_write_parallelism(launch, PZ_LAUNCH_BRIDGE, out);
   pz_core_write_recomputation(launch, PZ_LAUNCH_BRIDGE, out);
-  if (uses_cuda_graphs(&launch->plan)) fputs("model.use_te_rng_tracker = True\n", out);
+  if (launch->plan.execution == PZ_EXECUTION_GRAPH || launch->plan.cuda_graphs > 0)
+    fputs("model.use_te_rng_tracker = True\n", out); /* CUDA graphs require this generator */
   if (launch->plan.zero > 1)
     fputs("model.gradient_accumulation_fusion = False\nmodel.init_model_with_meta_device = True\n",
           out);
   fputc('\n', out);
-}
-
-/* Writes the configuration of the distributed optimizer. */
-static void write_ddp_config(const struct pz_launch *launch, FILE *out) {
-  const struct pz_plan *plan = &launch->plan;
-  fprintf(out,
-          "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
-          "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
-          "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
-          python_truth(plan->zero > 0), python_truth(launch->plan.overlap & PZ_OVERLAP_GRAD),
-          python_truth(launch->plan.overlap & PZ_OVERLAP_PARAM),
-          python_truth(plan->grad_bytes == 4),
-          plan->zero ? pz_plan_replicas(plan) / plan->shard : 1);
-  if (plan->zero > 1)
-    fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
-            pz_core_strategies[plan->zero]);
-  fputs(")\n\n", out);
 }
 
 /* Writes the fields of 8-bit and 4-bit precision. */
@@ -128,9 +108,20 @@ static void write_dataset(const struct pz_launch *launch, FILE *out) {
           launch->shape.vocab);
 }
 
-/* Writes precision, optimizer, the number of steps, batch sizes, and the data set. */
+/* Writes the distributed optimizer, precision, optimizer, steps, batch sizes, and the data set. */
 static void write_training_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
+  fprintf(out,
+          "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
+          "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
+          "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
+          python_truth(plan->zero > 0), python_truth(plan->overlap & PZ_OVERLAP_GRAD),
+          python_truth(plan->overlap & PZ_OVERLAP_PARAM), python_truth(plan->grad_bytes == 4),
+          plan->zero ? pz_plan_replicas(plan) / plan->shard : 1);
+  if (plan->zero > 1)
+    fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
+            pz_core_strategies[plan->zero]);
+  fputs(")\n\n", out);
   fprintf(out,
           "precision = get_mixed_precision_config(\"%s_mixed\")\n"
           "precision.grad_reduce_in_fp32 = %s\n",
@@ -166,8 +157,8 @@ static void write_training_config(const struct pz_launch *launch, FILE *out) {
   write_dataset(launch, out);
 }
 
-/* Writes the adapters on one line, which bridge_program.c can read.  alpha is twice the rank, as in
- * recipes of fine-tuning. */
+/* Writes the LoRA adapters on one line, as bridge_program.c reads them; alpha is twice the rank,
+ * as in recipes of fine-tuning. */
 static void write_lora(const struct pz_launch *launch, FILE *out) {
   static const struct {
     int modules;
@@ -209,6 +200,7 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
 /* Writes a here-document with the Python program that trains the model. */
 static void write_program(const struct pz_launch *launch, FILE *out) {
   bool adapts = pz_plan_trains_adapters(&launch->plan);
+  bool uses_graphs = launch->plan.execution == PZ_EXECUTION_GRAPH || launch->plan.cuda_graphs > 0;
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"
         "import os\nimport sys\n\nimport torch\nimport torch.nn.functional as F\n"
         "from megatron.bridge.package_info import __version__\n\n"
@@ -244,7 +236,6 @@ static void write_program(const struct pz_launch *launch, FILE *out) {
       adapts ? "from megatron.bridge.peft.lora import LoRA\n" : "",
       adapts ? "finetune import finetune" : "pretrain import pretrain");
   write_model_provider(launch, out);
-  write_ddp_config(launch, out);
   write_training_config(launch, out);
   write_lora(launch, out);
   fprintf(out,
@@ -258,10 +249,10 @@ static void write_program(const struct pz_launch *launch, FILE *out) {
           "    rng=RNGConfig(te_rng_tracker=%s),\n), forward_step)\nEOF\n\n",
           adapts ? "finetune" : "pretrain", adapts ? "    peft=peft,\n" : "",
           adapts ? "        pretrained_checkpoint=os.environ[\"PRETRAINED_CHECKPOINT\"],\n" : "",
-          launch->plan.zero > 1 ? "fsdp_dtensor" : "torch_dist",
-          python_truth(uses_cuda_graphs(&launch->plan)));
+          launch->plan.zero > 1 ? "fsdp_dtensor" : "torch_dist", python_truth(uses_graphs));
 }
 
+/* Writes the launch script of a job for Megatron Bridge (pz_script_writer). */
 void pz_write_nemo_script(const struct pz_launch *launch, FILE *out) {
   pz_write_script_head(launch, "NeMo's Megatron Bridge (0.6 to 0.7)", out);
   pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints");

@@ -9,37 +9,16 @@
 
 #include "core/text.h"
 
-/* Frameworks that can run one rank of a job alone. */
-static const struct rehearsed_framework {
-  const char *name;
-  const char
-      *folder; /* the variable of the launch script with the folder of the framework's sources */
-} rehearsed[] = {{"torchtitan", "TORCHTITAN_PATH"}, {"megatron", "MEGATRON_PATH"}};
-
-/* Returns the row of a framework.  Raises PZ_BAD_USE if its plans cannot be rehearsed. */
-static const struct rehearsed_framework *find_rehearsed(struct pz_call *call, int framework) {
+/* Returns the variable of launch scripts with the folder of a framework that can be rehearsed. */
+const char *pz_require_rehearsable(struct pz_call *call, int framework) {
+  static const char *const rehearsed[][2] = {{"torchtitan", "TORCHTITAN_PATH"},
+                                             {"megatron", "MEGATRON_PATH"}};
   for (size_t i = 0; i < sizeof rehearsed / sizeof *rehearsed; i++)
-    if (pz_framework_find(rehearsed[i].name) == framework) return &rehearsed[i];
+    if (pz_framework_find(rehearsed[i][0]) == framework) return rehearsed[i][1];
   pz_raise(call, PZ_BAD_USE,
            "a plan of %s cannot be rehearsed; accepted: plans of torchtitan and megatron",
            framework >= 0 ? pz_framework_names[framework] : "no framework");
 }
-
-void pz_require_rehearsable(struct pz_call *call, int framework) {
-  (void)find_rehearsed(call, framework);
-}
-
-/* Returns a sentence that says what is untested in rehearsals of such a plan, or NULL if nothing
- * is. */
-static const char *rehearsal_limit(const struct pz_plan *plan) {
-  if (plan->pp > 1 &&
-      (plan->pipeline == PZ_PIPELINE_ZB_V || plan->pipeline == PZ_PIPELINE_DUALPIPE_V))
-    return "V-shaped schedules are untested in rehearsals: a rank that cannot run alone is "
-           "reported as failed";
-  return NULL;
-}
-
-/* ---- texts in a shell script ---------------------------------------------------------------- */
 
 /* Returns whether a line of the text consists of this word. */
 static bool has_line(const char *text, const char *word) {
@@ -52,8 +31,7 @@ static bool has_line(const char *text, const char *word) {
   return false;
 }
 
-/* Writes a here-document that creates a file.  The delimiter is a word that is not a line of the
- * text. */
+/* Writes a here-document that creates a file, with a delimiter that is not a line of the text. */
 static void write_file(FILE *out, const char *name, const char *text) {
   char delimiter[32] = "END_OF_FILE";
   for (int i = 2; has_line(text, delimiter); i++)
@@ -64,37 +42,11 @@ static void write_file(FILE *out, const char *name, const char *text) {
           delimiter);
 }
 
-/* Checks that the variables which the user sets for the launch script have the form NAME=VALUE. */
-static void check_variables(struct pz_call *call, const char *const *variables) {
-  for (; variables && *variables; variables++) {
-    const char *name = *variables, *end = name;
-    while (isalnum((unsigned char)*end) || *end == '_') end++;
-    if (*end != '=' || end == name || isdigit((unsigned char)*name))
-      pz_raise(call, PZ_BAD_USE, "--set %.80s; accepted: NAME=VALUE of a shell variable", name);
-  }
-}
-
-/* Writes "export NAME='VALUE'" for each variable, quoted for the shell. */
-static void write_variables(FILE *out, const char *const *variables) {
-  for (; variables && *variables; variables++) {
-    size_t n = strcspn(*variables, "=") + 1;
-    fprintf(out, "export %.*s'", (int)n, *variables);
-    for (const char *c = *variables + n; *c; c++) {
-      if (*c == '\'')
-        fputs("'\\''", out);
-      else
-        fputc(*c, out);
-    }
-    fputs("'\n", out);
-  }
-}
-
-/* ---- the script ----------------------------------------------------------------------------- */
-
-/* Writes comments that say what the script runs, why it runs these ranks, and how to use it. */
-static void write_head(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
+/* Writes comments that say what the script runs, why these ranks, and how to use it.  `folder`
+ * is the variable with the framework's folder, and `limit` says what is untested, or is NULL. */
+static void write_head(const struct pz_rehearsal_job *job, const char *folder, const char *limit,
+                       FILE *out) {
   const struct pz_plan *plan = job->plan;
-  const char *limit = rehearsal_limit(plan);
   char text[PZ_PLAN_LINE_MOST], model[400], variable[80] = "";
   pz_text_plain(pz_text_copy(model, sizeof model, job->model));
   fprintf(out,
@@ -118,8 +70,7 @@ static void write_head(const struct pz_rehearsal_job *job, const char *folder, F
       variable);
 }
 
-/* Writes the environment of the job: one node without a cluster, generated data, and checkpoints in
- * the rehearsal's folder. */
+/* Writes the job's environment: one node, generated data, checkpoints in the script's folder. */
 static void write_environment(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
   const struct pz_plan *plan = job->plan;
   if (job->emitted)
@@ -145,7 +96,18 @@ static void write_environment(const struct pz_rehearsal_job *job, const char *fo
           "export REHEARSE_STEPS=${STEPS:-5} REHEARSE_SECONDS=${SECONDS_PER_RANK:-150}\n",
           job->digest, pz_framework_names[plan->framework], plan->devices);
   if (job->vocab) fprintf(out, "export REHEARSE_VOCAB=%" PRId64 "\n", job->vocab);
-  write_variables(out, job->set);
+  /* the user's variables, quoted for the shell: export NAME='VALUE' */
+  for (const char *const *variable = job->set; variable && *variable; variable++) {
+    size_t n = strcspn(*variable, "=") + 1;
+    fprintf(out, "export %.*s'", (int)n, *variable);
+    for (const char *c = *variable + n; *c; c++) {
+      if (*c == '\'')
+        fputs("'\\''", out);
+      else
+        fputc(*c, out);
+    }
+    fputs("'\n", out);
+  }
   fputc('\n', out);
 }
 
@@ -170,13 +132,24 @@ static const char run_ranks[] =
     "  echo \"$row\"\n"
     "}\n\n";
 
+/* Returns the script that runs some ranks of a job one after another on one GPU. */
 struct pz_buffer *pz_write_rehearsal(struct pz_call *call, const struct pz_rehearsal_job *job) {
-  const char *limit = rehearsal_limit(job->plan);
-  const char *folder = find_rehearsed(call, job->plan->framework)->folder;
-  check_variables(call, job->set);
+  int pipeline = job->plan->pipeline;
+  bool is_v_shaped = pipeline == PZ_PIPELINE_ZB_V || pipeline == PZ_PIPELINE_DUALPIPE_V;
+  const char *limit = NULL;
+  if (job->plan->pp > 1 && is_v_shaped)
+    limit = "V-shaped schedules are untested in rehearsals: a rank that cannot run alone is "
+            "reported as failed";
+  const char *folder = pz_require_rehearsable(call, job->plan->framework);
+  for (const char *const *variable = job->set; variable && *variable; variable++) {
+    const char *name = *variable, *end = name;
+    while (isalnum((unsigned char)*end) || *end == '_') end++;
+    if (*end != '=' || end == name || isdigit((unsigned char)*name))
+      pz_raise(call, PZ_BAD_USE, "--set %.80s; accepted: NAME=VALUE of a shell variable", name);
+  }
   struct pz_buffer *script = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, script);
-  write_head(job, folder, out);
+  write_head(job, folder, limit, out);
   write_environment(job, folder, out);
   write_file(out, "rehearse.py", pz_embedded_text(pz_embedded_harness, "rehearse"));
   write_file(out, "launch.sh", job->launch);

@@ -30,14 +30,14 @@ struct pz_rehearsal_job {
   int n_stages;
 };
 
-/* Returns the first rank of a pipeline stage.  In both frameworks the ranks of a stage are
- * consecutive. */
+/* Returns the first rank of a pipeline stage, whose ranks are consecutive in both frameworks. */
 static inline int64_t pz_rehearsal_rank(const struct pz_plan *plan, int64_t stage) {
   return stage * (plan->devices / plan->pp);
 }
 
-/* Raises PZ_BAD_USE if plans of this framework cannot be rehearsed. */
-void pz_require_rehearsable(struct pz_call *call, int framework);
+/* Raises PZ_BAD_USE if plans of this framework cannot be rehearsed.  Returns the variable of launch
+ * scripts that contains the folder of the framework's sources. */
+const char *pz_require_rehearsable(struct pz_call *call, int framework);
 
 /* Returns the script of a rehearsal. */
 struct pz_buffer *pz_write_rehearsal(struct pz_call *call, const struct pz_rehearsal_job *job);

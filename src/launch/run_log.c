@@ -19,7 +19,7 @@ static const char megatron_step[] = "elapsed time per iteration (ms):", torchtit
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* Returns where the arguments of the last run in the log begin, or NULL if the log shows none. */
+/* Returns where the table of arguments of the last run in the log begins, or NULL. */
 static const char *find_last_run(const char *text, size_t bytes) {
   static const char head[] = "- arguments -";
   const char *last = NULL, *end = text + bytes;
@@ -58,8 +58,8 @@ static int compare_reals(const void *left, const void *right) {
   return (first > second) - (first < second);
 }
 
-/* Returns the median of the numbers that follow a word in the text, or 0 if there are none.  The
- * first tenth of them is left out, because training warms up. */
+/* Returns the median of the numbers that follow occurrences of a word in the text, without the
+ * first tenth, because training warms up; or 0 if there are none. */
 static double median_after(struct pz_call *call, const char *text, size_t bytes, const char *word) {
   struct pz_call scratch = pz_scratch(call);
   const char *end = text + bytes;
@@ -83,11 +83,13 @@ static double median_after(struct pz_call *call, const char *text, size_t bytes,
   return median;
 }
 
+/* Returns whether a text is a log of Megatron-LM or torchtitan. */
 bool pz_run_log_is(const char *text, size_t bytes) {
   if (pz_find_text(text, bytes, megatron_step) || find_last_run(text, bytes)) return true;
   return pz_find_text(text, bytes, torchtitan_step) && pz_find_text(text, bytes, "loss:");
 }
 
+/* Returns the median speed of the last run in a log. */
 struct pz_logged_step pz_run_log_step(struct pz_call *call, const char *name, const char *text,
                                       size_t bytes) {
   const char *run = find_last_run(text, bytes);
@@ -116,6 +118,7 @@ struct logged_argument {
 
 enum { MOST_LOGGED_ARGUMENTS = 4096 };
 
+/* Returns the first place from `at` on that is no space. */
 static const char *skip_spaces(const char *at, const char *end) {
   while (at < end && *at == ' ') at++;
   return at;
@@ -144,8 +147,8 @@ static bool read_logged_argument(const char *line, const char *end, struct logge
   return true;
 }
 
-/* Returns the arguments between "--- arguments ---" and "--- end of arguments ---" of the last run,
- * as a vector of struct logged_argument. */
+/* Returns the arguments of the last run in the log, which stand between "--- arguments ---" and
+ * "--- end of arguments ---", as a vector of struct logged_argument. */
 static struct pz_vec list_logged_arguments(struct pz_call *call, const char *text, size_t bytes) {
   struct pz_vec arguments;
   const char *end = text + bytes, *begin = find_last_run(text, bytes);
@@ -166,7 +169,7 @@ static struct pz_vec list_logged_arguments(struct pz_call *call, const char *tex
   return arguments;
 }
 
-/* Returns whether a logged value means that its argument is not given. */
+/* Returns whether a logged value means that its argument was not given. */
 static bool is_off(const char *value) {
   return strcmp(value, "None") == 0 || strcmp(value, "False") == 0 || strcmp(value, "none") == 0 ||
          strcmp(value, "[]") == 0 || !*value;
@@ -181,8 +184,8 @@ static const char *logged_value(const struct pz_vec *arguments, const char *name
   return "None";
 }
 
-/* Returns whether a logged argument has an effect, which is not the case if it belongs to a switch
- * that is off.  Megatron-LM logs the defaults of such arguments too. */
+/* Returns whether a logged argument has an effect.  It has none if it depends on another argument
+ * (`needs`) that is off; Megatron-LM logs the defaults of such arguments too. */
 static bool has_effect(const struct pz_vec *arguments, const char *name) {
   static const struct {
     const char *name; /* a star at the end stands for any rest */
@@ -255,33 +258,25 @@ static void write_logged_argument(struct pz_call *call, struct pz_buffer *out,
     write_argument(call, out, argument->name, argument->value);
 }
 
-/* Returns the number of devices that the log shows, or 0. */
-static int64_t logged_devices(struct pz_call *call, const char *name,
-                              const struct pz_vec *arguments) {
-  static const long most = 1 << 24;
-  for (uint32_t i = 0; i < arguments->n; i++) {
-    const struct logged_argument *argument = pz_vec_at(arguments, struct logged_argument, i);
-    if (strcmp(argument->name, "world-size") != 0 || is_off(argument->value)) continue;
-    char *end;
-    long n = strtol(argument->value, &end, 10);
-    if (*end || n < 1 || n > most)
-      pz_raise(call, PZ_BAD_INPUT, "%s:%u: world_size '%.40s'; accepted: 1 to %ld", name,
-               argument->line, argument->value, most);
-    return n;
-  }
-  return 0;
-}
-
+/* Returns the arguments of the last run in a log, for pz_megatron_read(), and its devices. */
 struct pz_logged_run pz_run_log_arguments(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes) {
   /* Arguments are written on the lines that they have in the log, for messages.  If these lines
    * alone would exceed the length of a script, lines count from the first argument. */
-  enum { MOST_LINES = 1 << 19 };
+  enum { MOST_LINES = 1 << 19, MOST_DEVICES = 1 << 24 };
   struct pz_logged_run run = {.arguments = NULL};
   struct pz_call scratch = pz_scratch(call);
   struct pz_buffer *out = pz_buffer_new(call);
   struct pz_vec arguments = list_logged_arguments(&scratch, text, bytes);
-  run.devices = logged_devices(call, name, &arguments);
+  for (uint32_t i = 0; i < arguments.n && !run.devices; i++) {
+    const struct logged_argument *argument = pz_vec_at(&arguments, struct logged_argument, i);
+    if (strcmp(argument->name, "world-size") != 0 || is_off(argument->value)) continue;
+    char *end;
+    run.devices = strtol(argument->value, &end, 10);
+    if (*end || run.devices < 1 || run.devices > MOST_DEVICES)
+      pz_raise(call, PZ_BAD_INPUT, "%s:%u: world_size '%.40s'; accepted: 1 to %d", name,
+               argument->line, argument->value, MOST_DEVICES);
+  }
   if (!arguments.n) return run;
   uint32_t first = pz_vec_at(&arguments, struct logged_argument, 0)->line;
   uint32_t line = first < MOST_LINES ? 1 : first;

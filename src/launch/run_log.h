@@ -9,8 +9,7 @@
 
 #include "core/call.h"
 
-/* Returns whether the text is a log with iterations or arguments of Megatron-LM, or with iterations
- * of torchtitan. */
+/* Returns whether the text is a log of Megatron-LM, or of torchtitan with iterations. */
 bool pz_run_log_is(const char *text, size_t bytes);
 
 /* The speed of a logged run.  A value that is not logged is 0. */

@@ -23,7 +23,7 @@ struct run_reading {
   struct pz_run_plan **out;
 };
 
-/* Reads a plan file.  Options that are for launch scripts only are errors. */
+/* Reads a plan file in JSON.  Options that apply to launch scripts only are errors. */
 static void read_plan_file(struct pz_call *call, const struct run_reading *reading,
                            const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   const char *misplaced = NULL;
@@ -43,7 +43,7 @@ static void read_plan_file(struct pz_call *call, const struct run_reading *readi
   }
 }
 
-/* Reads a run from the arguments that its log shows. */
+/* Reads a run from the arguments and, unless the options state it, the world_size of its log. */
 static void read_log(struct pz_call *call, const struct run_reading *reading,
                      const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   struct pz_run_plan_options log_options = *options;
@@ -61,8 +61,8 @@ static void read_log(struct pz_call *call, const struct run_reading *reading,
   if (!options->devices) run->from[PZ_PLAN_DEVICES] = "world_size of the log";
 }
 
-/* Stores the measured time of a step from a log.  torchtitan logs tokens per second and device,
- * which are converted into a time with the run's batch size and sequence length. */
+/* Stores the measured seconds of a step from a log.  torchtitan logs tokens per second and device,
+ * which are converted with the run's batch size and sequence length. */
 static void read_measured_step(struct pz_call *call, const char *name, const char *text,
                                size_t bytes, struct pz_run_plan *run) {
   struct pz_logged_step logged = pz_run_log_step(call, name, text, bytes);
@@ -82,7 +82,7 @@ static void read_measured_step(struct pz_call *call, const char *name, const cha
       (double)plan->seq * (double)plan->batch / (logged.tokens_per_s_per_device * (double)devices);
 }
 
-/* Recognises the form of a run's text and reads it. */
+/* Recognises the form of a run's text (plan file, log, script or configuration) and reads it. */
 static void read_run(struct pz_call *call, void *ctx) {
   const struct run_reading *reading = ctx;
   struct pz_run_plan_options options = pz_run_plan_options_default();
@@ -104,13 +104,14 @@ static void read_run(struct pz_call *call, void *ctx) {
   struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
   while (start < bytes && isspace((unsigned char)text[start])) start++;
   bool is_json = start < bytes && text[start] == '{', is_log = pz_run_log_is(text, bytes);
+  bool is_bridge = pz_find_text(text, bytes, "from megatron.bridge.");
   if (is_json)
     read_plan_file(&own, reading, &options, run);
   else if (is_log)
     read_log(&own, reading, &options, run);
   else if (pz_torchtitan_is(name, text, bytes))
     pz_torchtitan_read(&own, name, text, bytes, &options, run);
-  else if (pz_bridge_is(text, bytes))
+  else if (is_bridge)
     pz_bridge_read(&own, name, text, bytes, &options, run);
   else
     pz_megatron_read(&own, name, text, bytes, &options, run);
@@ -123,6 +124,7 @@ static void read_run(struct pz_call *call, void *ctx) {
   *reading->out = pz_object_keep(call, run);
 }
 
+/* Reads a run from a text in any of the known forms into *out. */
 enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes,
                                 const struct pz_run_plan_options *options, struct pz_run_plan **out,
                                 struct pz_error *err) {
@@ -132,6 +134,7 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
 
 void pz_run_plan_free(struct pz_run_plan *run) { pz_object_free(run); }
 
+/* Arguments of pz_run_plan_text(). */
 struct run_writing {
   const struct pz_run_plan *run;
   char **text;
@@ -148,6 +151,7 @@ static void write_run(struct pz_call *call, void *ctx) {
   *writing->text = pz_buffer_take(call, out);
 }
 
+/* Stores a run as the text of a plan file in *text. */
 enum pz_status pz_run_plan_text(const struct pz_run_plan *run, char **text, struct pz_error *err) {
   struct run_writing writing = {run, text};
   return pz_border(write_run, &writing, err);

@@ -6,8 +6,7 @@
 
 #include "plan/plan.h"
 
-/* ---- texts and files in scripts ------------------------------------------------------------- */
-
+/* Returns the first occurrence of a word in a text that does not end with a NUL, or NULL. */
 const char *pz_find_text(const char *text, size_t bytes, const char *word) {
   size_t n = strlen(word);
   const char *end = text + bytes;
@@ -42,6 +41,7 @@ static bool has_word_ending(const char *line, const char *end, const char *endin
   return false;
 }
 
+/* Finds the first here-document of a script whose file name has this ending. */
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out) {
   const char *end = text + bytes;
@@ -69,8 +69,7 @@ bool pz_script_document(const char *text, size_t bytes, const char *ending,
   return false;
 }
 
-/* ---- plans ---------------------------------------------------------------------------------- */
-
+/* Sets the plan's chunks so that chunk i has layers[i] layers, or returns false if it cannot. */
 bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t n) {
   int64_t total = 0;
   if (!n || n % plan->pp) return false;
@@ -93,6 +92,7 @@ bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t
   return is_even || has_uneven_ends;
 }
 
+/* Sets moment_bytes to 0 if it equals the default of the plan's framework; before, 0 is fp32. */
 void pz_plan_settle_moments(struct pz_plan *plan, bool experts) {
   double given = plan->moment_bytes > 0 ? plan->moment_bytes : 4;
   plan->moment_bytes = 0;

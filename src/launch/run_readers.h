@@ -7,9 +7,8 @@
 
 #include "plan/plan_file.h"
 
-/* Return whether a text is in the form of the framework. */
+/* Returns whether a text is torchtitan's configuration, or a script that writes one. */
 bool pz_torchtitan_is(const char *name, const char *text, size_t bytes);
-bool pz_bridge_is(const char *text, size_t bytes);
 
 /* Read a run, with the same parameters and errors as pz_megatron_read(). */
 void pz_torchtitan_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
@@ -27,8 +26,7 @@ struct pz_document {
   uint32_t line; /* line of the script on which the document begins */
 };
 
-/* Finds the first file that a script writes under a name with this ending.  Returns false if there
- * is none. */
+/* Finds the first file that a script writes whose name has this ending; returns false for none. */
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out);
 

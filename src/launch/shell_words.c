@@ -28,6 +28,7 @@ struct draft {
   const char *unknown; /* a part whose value is unknown, or NULL */
 };
 
+/* Whether a command is run, or a condition holds: MAYBE if the text does not decide it. */
 enum truth { NO, MAYBE, YES };
 
 /* An `if`, `case` or { that is open, with its current branch. */
@@ -38,6 +39,7 @@ struct branch {
   const char *subject;    /* the word that a `case` compares, or NULL if its value is unknown */
 };
 
+/* The state of reading a script. */
 struct scanner {
   struct pz_call *call;
   const char *name, *text; /* name of the script in messages, and its text */
@@ -82,8 +84,7 @@ static _Noreturn void fail_limit(const struct scanner *scanner, const char *prob
            scanner->line, problem, most);
 }
 
-/* Returns the character that is `ahead` characters after the current one, or 0 after the end of the
- * text. */
+/* Returns the character `ahead` characters after the current one, or 0 after the end. */
 static char peek(const struct scanner *scanner, size_t ahead) {
   size_t at = scanner->at + ahead;
   return at < scanner->bytes ? scanner->text[at] : '\0';
@@ -124,8 +125,7 @@ static void append_text(struct scanner *scanner, const char *text, size_t n) {
   word->text[word->n] = '\0';
 }
 
-/* Appends an expansion whose value is unknown to the word, unexpanded, and marks the word as
- * unknown. */
+/* Appends an expansion whose value is unknown, unexpanded, and marks the word as unknown. */
 static void append_unknown(struct scanner *scanner, const char *text, size_t n) {
   if (n > MOST_UNKNOWN) n = MOST_UNKNOWN;
   scanner->word.unknown = pz_format(scanner->call, "%.*s", (int)n, text);
@@ -172,21 +172,6 @@ static void assign(struct scanner *scanner, const char *name, size_t n, const ch
   *old = new;
 }
 
-/* Assigns the variables that the user sets, which assignments in the text do not change. */
-static void assign_presets(struct scanner *scanner, const char *const *presets) {
-  for (; presets && *presets; presets++) {
-    const char *text = *presets;
-    size_t bytes = strlen(text), n = name_length(text, bytes);
-    if (!n || text[n] != '=')
-      pz_raise(scanner->call, PZ_BAD_USE, "variable '%.60s'; accepted: NAME=VALUE", text);
-    if (bytes > PZ_SHELL_MOST_VALUE)
-      fail_limit(scanner, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
-    assign(scanner, text, n, text + n + 1, NULL);
-    struct pz_shell_variable *variable = find_variable(&scanner->out, text, n);
-    if (variable) variable->preset = true;
-  }
-}
-
 /* ---- arithmetic: $((A * B)) ----------------------------------------------------------------- */
 
 /* An arithmetic expression under evaluation.  Once it has failed, its value is meaningless. */
@@ -214,7 +199,7 @@ static char next_operator(struct arithmetic *expression, const char *operators) 
   return expression->at[-1];
 }
 
-/* Parses a decimal number of at most 15 digits.  The evaluation fails for other texts. */
+/* Returns the value of at most 15 decimal digits; for another text the evaluation fails. */
 static int64_t parse_digits(struct arithmetic *expression, const char *text, size_t n) {
   char digits[20] = {0};
   bool is_number = n && n <= 15;
@@ -255,8 +240,7 @@ static int64_t evaluate_factor(struct arithmetic *expression) {
   return parse_digits(expression, variable->value, strlen(variable->value));
 }
 
-/* Returns whether a result is small enough to be an exact integer in a double.  Otherwise the
- * evaluation fails. */
+/* Returns whether a result is below 2^53, exact in a double; otherwise the evaluation fails. */
 static bool is_exact(struct arithmetic *expression, double value) {
   static const double limit = (double)((int64_t)1 << 53);
   if (!(value < limit && value > -limit)) expression->failed = true;
@@ -315,7 +299,8 @@ static void append_variable(struct scanner *scanner, const struct pz_shell_varia
   if (!variable->list) append_text(scanner, variable->value, strlen(variable->value));
 }
 
-/* Expands the text between the braces of ${...}: NAME, NAME[@], NAME:-word or NAME:=word. */
+/* Appends to the word the value of ${...}.  The text between the braces, from `from` to `end`, is
+ * NAME, NAME[@], NAME:-word or NAME:=word. */
 static void expand_braces(struct scanner *scanner, const char *from, const char *end, int depth) {
   const char *at = from;
   while (at < end && is_name_character(*at, false)) at++;
@@ -342,25 +327,8 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
   }
 }
 
-/* Expands $((...)).  The output of a command, $(...), is unknown. */
-static void expand_parentheses(struct scanner *scanner, const char *from, const char *end) {
-  size_t n = (size_t)(end - from);
-  if (n >= 6 && from[2] == '(' && end[-2] == ')') {
-    struct arithmetic expression = {.text = &scanner->out, .at = from + 3, .end = end - 2};
-    char text[32];
-    int64_t value = evaluate_sum(&expression);
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    scanner->word.guessed = scanner->word.guessed || expression.guessed;
-    if (!expression.failed && expression.at == expression.end) {
-      append_text(scanner, text, strlen(text));
-      return;
-    }
-  }
-  append_unknown(scanner, from, n);
-}
-
-/* Appends to the word the expansion that begins at a dollar.  Returns the place after the
- * expansion. */
+/* Appends to the word the expansion that begins at a dollar: $NAME, ${...}, $((...)) or the unknown
+ * $(...).  Returns the place after it.  `depth` is the number of expansions around it. */
 static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
                                  int depth) {
   const char *next = dollar + 1;
@@ -375,7 +343,18 @@ static const char *expand_dollar(struct scanner *scanner, const char *dollar, co
   if (next < end && *next == '(') {
     const char *after = skip_brackets(next, end, '(', ')');
     if (!after) fail_in_line(scanner, scanner->line, "'$(' is not closed", "')' behind it");
-    expand_parentheses(scanner, dollar, after);
+    if (after - dollar >= 6 && dollar[2] == '(' && after[-2] == ')') { /* $((...)) */
+      struct arithmetic expression = {.text = &scanner->out, .at = dollar + 3, .end = after - 2};
+      char text[32];
+      int64_t value = evaluate_sum(&expression);
+      snprintf(text, sizeof text, "%lld", (long long)value);
+      scanner->word.guessed = scanner->word.guessed || expression.guessed;
+      if (!expression.failed && expression.at == expression.end) {
+        append_text(scanner, text, strlen(text));
+        return after;
+      }
+    }
+    append_unknown(scanner, dollar, (size_t)(after - dollar)); /* the output of a command */
     return after;
   }
   size_t n = name_length(next, (size_t)(end - next));
@@ -405,8 +384,7 @@ static void expand_here(struct scanner *scanner) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* Returns the index of the quote that closes the one at the current character, or the end of the
- * text if none does. */
+/* Returns the index of the quote that closes the one at the current place, or the text's end. */
 static size_t closing_quote(const struct scanner *scanner) {
   char quote = scanner->text[scanner->at];
   for (size_t i = scanner->at + 1; i < scanner->bytes; i++) {
@@ -418,8 +396,8 @@ static size_t closing_quote(const struct scanner *scanner) {
   return scanner->bytes;
 }
 
-/* Returns whether the quotes at the current place enclose several words with an argument --name
- * among them.  One argument is enough if the quoted text is assigned to a variable. */
+/* Returns whether the quotes from the current place to `end` enclose several words with an argument
+ * --name among them.  One argument is enough if the quoted text is assigned to a variable. */
 static bool quotes_arguments(const struct scanner *scanner, size_t end, bool is_assigned) {
   const char *text = scanner->text;
   bool has_blank = is_assigned, has_argument = false;
@@ -446,30 +424,8 @@ static bool ends_with_equals(const struct draft *word) {
   return n && word->text[word->n - 1] == '=' && word->n <= n + 2;
 }
 
-/* Appends the quoted text between the current place and its closing quote at `end` to the word. */
-static void read_quoted(struct scanner *scanner, size_t end) {
-  char quote = scanner->text[scanner->at];
-  scanner->word.quoted = true;
-  scanner->at++;
-  while (scanner->at < end) {
-    char c = scanner->text[scanner->at], next = peek(scanner, 1);
-    if (quote == '"' && c == '$') {
-      expand_here(scanner);
-      continue;
-    }
-    if (quote == '"' && c == '\\' && next && strchr("\"\\$`\n", next)) {
-      scanner->at++;
-      c = next;
-    }
-    scanner->line += c == '\n';
-    append_text(scanner, &c, 1);
-    scanner->at++;
-  }
-  if (scanner->at <= end) scanner->at = end + 1;
-}
-
-/* Reads the quoted text at the current place.  Returns true if it is a list of arguments, whose
- * words are then read one by one. */
+/* Reads the quoted text at the current place: appends it to the word and returns false, or returns
+ * true if it is a list of arguments, whose words are then read one by one. */
 static bool read_quote(struct scanner *scanner) {
   const struct draft *word = &scanner->word;
   char quote = peek(scanner, 0);
@@ -485,15 +441,30 @@ static bool read_quote(struct scanner *scanner) {
   bool may_begin_list = !scanner->in_test && !scanner->list_quote &&
                         (!word->n || ends_with_equals(word)) &&
                         quotes_arguments(scanner, end, word->n > 0);
-  if (!may_begin_list) {
-    read_quoted(scanner, end);
-    return false;
-  }
-  scanner->list_quote = quote;
-  scanner->list_quote_line = scanner->line;
-  scanner->list_quote_end = end;
   scanner->at++;
-  return true;
+  if (may_begin_list) {
+    scanner->list_quote = quote;
+    scanner->list_quote_line = scanner->line;
+    scanner->list_quote_end = end;
+    return true;
+  }
+  scanner->word.quoted = true;
+  while (scanner->at < end) {
+    char c = scanner->text[scanner->at], next = peek(scanner, 1);
+    if (quote == '"' && c == '$') {
+      expand_here(scanner);
+      continue;
+    }
+    if (quote == '"' && c == '\\' && next && strchr("\"\\$`\n", next)) {
+      scanner->at++;
+      c = next;
+    }
+    scanner->line += c == '\n';
+    append_text(scanner, &c, 1);
+    scanner->at++;
+  }
+  if (scanner->at <= end) scanner->at = end + 1;
+  return false;
 }
 
 /* Returns whether a blank, an operator or a closing quote ends the word at the current place. */
@@ -503,8 +474,7 @@ static bool is_at_word_end(const struct scanner *scanner) {
          (c && strchr(";|&<>()", c)) || (scanner->list_quote && c == scanner->list_quote);
 }
 
-/* Builds the next word in scanner.word.  Returns true if the word turned out to assign a list of
- * arguments in quotes. */
+/* Builds the next word in scanner.word.  Returns true if it assigns a quoted list of arguments. */
 static bool draft_word(struct scanner *scanner) {
   struct draft *word = &scanner->word;
   word->n = 0;
@@ -606,8 +576,7 @@ static enum truth compare_numbers(const char *sign, int64_t a, int64_t b) {
   return MAYBE;
 }
 
-/* Returns whether a text matches a pattern of the shell.  MAYBE stands for patterns with wildcards
- * other than a single star. */
+/* Returns whether a text matches a shell pattern: MAYBE for wildcards other than one star. */
 static enum truth matches_pattern(const char *text, const char *pattern) {
   if (is_either(pattern, "*", text)) return YES;
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
@@ -675,8 +644,7 @@ static enum truth read_test(struct scanner *scanner, const char *close) {
   return parentheses || (close && ended) ? MAYBE : truth_or(any, all);
 }
 
-/* Reads ((A > B)) and stores its value.  Returns false if no such command begins at the current
- * place. */
+/* Reads a command ((A > B)) and stores whether it holds.  Returns false if it is not one. */
 static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) {
   const char *from = scanner->text + scanner->at;
   const char *end = skip_brackets(from, scanner->text + scanner->bytes, '(', ')');
@@ -699,7 +667,7 @@ static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) 
 
 /* ---- commands and branches ------------------------------------------------------------------ */
 
-/* Notes that a command begins, which succeeds if `value` is YES.  After && it is run only if the
+/* Notes that a command begins.  `value` is whether it succeeds.  After && it is run only if the
  * commands before it succeeded, and after || only if they failed. */
 static void begin_command(struct scanner *scanner, enum truth value) {
   enum truth joined = scanner->joined;
@@ -723,8 +691,7 @@ static void end_command(struct scanner *scanner, char joined_by) {
   if (!joined_by) scanner->command = YES;
 }
 
-/* Returns the innermost open branch, or NULL if none is open or if too many are open to be
- * tracked. */
+/* Returns the innermost open branch, or NULL if there is none or it is too deep to be tracked. */
 static struct branch *innermost_branch(struct scanner *scanner) {
   int n = scanner->n_branches;
   return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
@@ -737,15 +704,14 @@ static void open_branch(struct scanner *scanner, char kind, enum truth runs, con
   scanner->n_branches++;
 }
 
-/* Begins the next branch of an `if` or `case`.  It is run if its condition holds and no earlier
- * branch was run. */
+/* Begins the next branch: it is run if its condition holds and no earlier branch was run. */
 static void begin_branch(struct branch *branch, enum truth condition) {
   if (!branch) return;
   branch->is_run = truth_and(condition, truth_not(branch->earlier_run));
   branch->earlier_run = truth_or(branch->earlier_run, condition);
 }
 
-/* Reads "WORD in" after `case`. */
+/* Reads "WORD in" after `case` and opens the statement. */
 static void read_case(struct scanner *scanner) {
   const struct draft *word = &scanner->word;
   skip_blanks_and_continuations(scanner);
@@ -761,7 +727,7 @@ static void read_case(struct scanner *scanner) {
   scanner->at_pattern = true;
 }
 
-/* Reads the patterns A|B) of a case, or `esac`. */
+/* Reads the patterns A|B) that begin a branch of a `case`, or the `esac` that ends it. */
 static void read_patterns(struct scanner *scanner) {
   struct branch *branch = innermost_branch(scanner);
   const struct draft *word = &scanner->word;
@@ -866,20 +832,7 @@ static void read_word(struct scanner *scanner) {
 
 /* ---- between words -------------------------------------------------------------------------- */
 
-/* Skips a comment.  The contents of a comment for Slurm, #SBATCH, are read as words. */
-static void skip_comment(struct scanner *scanner) {
-  static const char slurm[] = "#SBATCH";
-  size_t n = sizeof slurm - 1;
-  if (scanner->bytes - scanner->at > n && memcmp(scanner->text + scanner->at, slurm, n) == 0) {
-    scanner->in_slurm_comment = scanner->next_is_first = true;
-    scanner->at += n;
-    return;
-  }
-  while (scanner->at < scanner->bytes && scanner->text[scanner->at] != '\n') scanner->at++;
-}
-
-/* Reads an operator: ; | & < > ( or ), or one of these doubled.  Operators that separate commands
- * end the current command. */
+/* Reads an operator ; | & < > ( ) or a doubled one, which may end the current command. */
 static void read_operator(struct scanner *scanner) {
   char c = peek(scanner, 0), next = peek(scanner, 1);
   char before = scanner->at ? scanner->text[scanner->at - 1] : '\0';
@@ -895,7 +848,7 @@ static void read_operator(struct scanner *scanner) {
   if (c == ';' && doubled && branch && branch->kind == 'c') scanner->at_pattern = true;
 }
 
-/* Reads a word, or blanks, a line end, a comment or an operator between words. */
+/* Reads what begins at the current place: a word, a blank, a line end, a comment or an operator. */
 static void scan_step(struct scanner *scanner) {
   char c = scanner->text[scanner->at];
   size_t continuation = continuation_length(scanner);
@@ -916,8 +869,15 @@ static void scan_step(struct scanner *scanner) {
     }
   } else if (isspace((unsigned char)c)) {
     scanner->at++;
-  } else if (c == '#') {
-    skip_comment(scanner);
+  } else if (c == '#') { /* words of a comment for Slurm are read, other comments are skipped */
+    static const char slurm[] = "#SBATCH";
+    size_t n = sizeof slurm - 1;
+    if (scanner->bytes - scanner->at > n && memcmp(scanner->text + scanner->at, slurm, n) == 0) {
+      scanner->in_slurm_comment = scanner->next_is_first = true;
+      scanner->at += n;
+      return;
+    }
+    while (scanner->at < scanner->bytes && scanner->text[scanner->at] != '\n') scanner->at++;
   } else if (scanner->list_quote && c == scanner->list_quote) {
     scanner->list_quote = '\0';
     scanner->next_is_first = true;
@@ -932,6 +892,7 @@ static void scan_step(struct scanner *scanner) {
   }
 }
 
+/* Reads a script as words; `presets` are variables NAME=VALUE that the script does not change. */
 struct pz_shell_text pz_shell_read(struct pz_call *call, const char *name, const char *text,
                                    size_t bytes, const char *const *presets) {
   struct scanner *scanner = pz_alloc(call, 1, sizeof *scanner);
@@ -951,7 +912,18 @@ struct pz_shell_text pz_shell_read(struct pz_call *call, const char *name, const
   /* The text before a zero byte is read first, so that the error names its line. */
   const char *zero = bytes ? memchr(text, '\0', bytes) : NULL;
   if (zero) scanner->bytes = (size_t)(zero - text);
-  assign_presets(scanner, presets);
+  /* assign the user's variables, which assignments in the text do not change */
+  for (; presets && *presets; presets++) {
+    const char *preset = *presets;
+    size_t length = strlen(preset), n = name_length(preset, length);
+    if (!n || preset[n] != '=')
+      pz_raise(call, PZ_BAD_USE, "variable '%.60s'; accepted: NAME=VALUE", preset);
+    if (length > PZ_SHELL_MOST_VALUE)
+      fail_limit(scanner, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
+    assign(scanner, preset, n, preset + n + 1, NULL);
+    struct pz_shell_variable *variable = find_variable(&scanner->out, preset, n);
+    if (variable) variable->preset = true;
+  }
   while (scanner->at < scanner->bytes) scan_step(scanner);
   if (zero) fail_in_line(scanner, scanner->line, "a zero byte", "text");
   if (scanner->list_quote)

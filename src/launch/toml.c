@@ -1,8 +1,8 @@
 /* Reader of TOML by recursive descent.
  *
- * pz_toml_read() reads line by line: read_table_header() for [table], otherwise read_entry() for
- * key = value, whose value read_value() reads as a string, an array or a word.  A key is stored
- * with the name of its table before it.  Source: toml.io, version 1.0. */
+ * pz_toml_read() reads line by line: [table], or key = value, whose value read_value() reads as a
+ * string, an array or a word.  A key is stored with the name of its table before it.  Source:
+ * toml.io, version 1.0. */
 #include "launch/toml.h"
 
 #include <ctype.h>
@@ -11,6 +11,7 @@
 
 #include "core/text.h"
 
+/* The state of reading a text. */
 struct toml_reader {
   struct pz_call *call;
   const char *name; /* of the file, for messages */
@@ -32,6 +33,7 @@ static int next_char(const struct toml_reader *reader) {
   return reader->at < reader->end ? (unsigned char)*reader->at : -1;
 }
 
+/* Skips spaces, tabs and carriage returns. */
 static void skip_blanks(struct toml_reader *reader) {
   while (reader->at < reader->end &&
          (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r'))
@@ -54,16 +56,13 @@ static void skip_blanks_and_lines(struct toml_reader *reader) {
   }
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
-
-/* Returns whether three quotes follow, which delimit a string of several lines. */
+/* Returns whether three of these quotes follow, which delimit a string of several lines. */
 static bool is_triple_quote(const struct toml_reader *reader, char quote) {
   return reader->end - reader->at >= 3 && reader->at[0] == quote && reader->at[1] == quote &&
          reader->at[2] == quote;
 }
 
-/* Reads a quoted string.  The escape sequences \n and \t are translated, and any other one stands
- * for its second character. */
+/* Reads a quoted string, in which a backslash before n, t or another character is an escape. */
 static char *read_string(struct toml_reader *reader) {
   char quote = *reader->at;
   bool multiline = is_triple_quote(reader, quote);
@@ -96,8 +95,7 @@ static char *read_string(struct toml_reader *reader) {
   return text;
 }
 
-/* Reads a number, truth value, date, inline table or shell variable, which ends at a comma, a
- * bracket or the line end. */
+/* Reads a number, truth value, date, inline table or variable up to a comma, ] or line end. */
 static struct pz_toml_value read_bare_word(struct toml_reader *reader) {
   const char *start = reader->at;
   int open_braces = 0;
@@ -148,8 +146,6 @@ static struct pz_toml_value read_value(struct toml_reader *reader, int depth) {
   return (struct pz_toml_value){.kind = PZ_TOML_STRING, .text = read_string(reader)};
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
 /* Reads a key such as a.b."c" and returns it after the name of its table, which may be NULL.
  * Control characters are replaced, because names appear in messages. */
 static const char *read_key(struct toml_reader *reader, const char *table) {
@@ -185,8 +181,8 @@ static const char *read_key(struct toml_reader *reader, const char *table) {
   return pz_copy_text(reader->call, pz_text_plain(text));
 }
 
-/* Appends a table or key.  Raises an error if one of the list's items from `first` on has the same
- * name, because TOML allows it only once. */
+/* Appends a table or key to a list.  Raises an error if an item of the list from `first` on has the
+ * same name, because TOML allows it only once. */
 static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_t first,
                         const struct pz_toml_entry *entry) {
   for (uint32_t i = first; i < list->n; i++) {
@@ -203,38 +199,7 @@ static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_
   pz_append(reader->call, list, entry);
 }
 
-/* Reads [table], or [[table]], which begins another element of an array of tables.  Returns the
- * name of the table. */
-static const char *read_table_header(struct toml_reader *reader) {
-  bool is_element = reader->at + 1 < reader->end && reader->at[1] == '[';
-  int brackets = is_element ? 2 : 1;
-  reader->at += brackets;
-  const char *table = read_key(reader, NULL);
-  reader->first_entry = is_element ? reader->entries.n : 0;
-  if (!is_element) {
-    struct pz_toml_entry header = {.name = table, .line = reader->line};
-    append_once(reader, &reader->tables, 0, &header);
-  }
-  for (; brackets > 0; brackets--) {
-    if (next_char(reader) != ']')
-      toml_fail(reader, reader->line, "a table is not closed; accepted: [table]");
-    reader->at++;
-  }
-  return table;
-}
-
-/* Reads a line key = value. */
-static void read_entry(struct toml_reader *reader, const char *table) {
-  struct pz_toml_entry entry = {.line = reader->line};
-  entry.name = read_key(reader, table);
-  if (next_char(reader) != '=')
-    toml_fail(reader, reader->line, "accepted: [table], or key = value");
-  reader->at++;
-  skip_blanks(reader);
-  entry.value = read_value(reader, 0);
-  append_once(reader, &reader->entries, reader->first_entry, &entry);
-}
-
+/* Returns the keys of a text as a vector of struct pz_toml_entry. */
 struct pz_vec pz_toml_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                            uint32_t first_line) {
   struct toml_reader reader = {
@@ -247,10 +212,28 @@ struct pz_vec pz_toml_read(struct pz_call *call, const char *name, const char *t
              PZ_TOML_MOST_BYTES);
   if (memchr(text, '\0', bytes)) toml_fail(&reader, first_line, "a zero byte; accepted: text");
   for (skip_blanks_and_lines(&reader); reader.at < reader.end; skip_blanks_and_lines(&reader)) {
-    if (*reader.at == '[')
-      table = read_table_header(&reader);
-    else
-      read_entry(&reader, table);
+    struct pz_toml_entry entry = {.line = reader.line};
+    if (*reader.at == '[') { /* [table], or [[table]], which begins another element of an array */
+      bool is_element = reader.at + 1 < reader.end && reader.at[1] == '[';
+      int brackets = is_element ? 2 : 1;
+      reader.at += brackets;
+      table = entry.name = read_key(&reader, NULL);
+      reader.first_entry = is_element ? reader.entries.n : 0;
+      if (!is_element) append_once(&reader, &reader.tables, 0, &entry);
+      for (; brackets > 0; brackets--) {
+        if (next_char(&reader) != ']')
+          toml_fail(&reader, reader.line, "a table is not closed; accepted: [table]");
+        reader.at++;
+      }
+    } else { /* key = value */
+      entry.name = read_key(&reader, table);
+      if (next_char(&reader) != '=')
+        toml_fail(&reader, reader.line, "accepted: [table], or key = value");
+      reader.at++;
+      skip_blanks(&reader);
+      entry.value = read_value(&reader, 0);
+      append_once(&reader, &reader.entries, reader.first_entry, &entry);
+    }
     skip_blanks(&reader);
     bool is_line_end = reader.at >= reader.end || *reader.at == '\n' || *reader.at == '#';
     if (!is_line_end)

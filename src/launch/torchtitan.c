@@ -7,12 +7,11 @@
 #include "launch/launch.h"
 
 /* PyTorch's names of pipeline schedules. */
-static const char *const schedule_names[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1F1B",
-                                                         [PZ_PIPELINE_INTERLEAVED] =
-                                                             "Interleaved1F1B",
-                                                         [PZ_PIPELINE_GPIPE] = "GPipe",
-                                                         [PZ_PIPELINE_ZB_V] = "ZBVZeroBubble",
-                                                         [PZ_PIPELINE_DUALPIPE_V] = "DualPipeV"};
+static const char *const schedules[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1F1B",
+                                                    [PZ_PIPELINE_INTERLEAVED] = "Interleaved1F1B",
+                                                    [PZ_PIPELINE_GPIPE] = "GPipe",
+                                                    [PZ_PIPELINE_ZB_V] = "ZBVZeroBubble",
+                                                    [PZ_PIPELINE_DUALPIPE_V] = "DualPipeV"};
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
@@ -21,9 +20,9 @@ static void write_keyword(FILE *out, const char *name, int64_t value) {
   fprintf(out, "    %s=%" PRId64 ",\n", name, value);
 }
 
-/* torchtitan computes the feed-forward width as 8/3 of the hidden size, times a factor, rounded up
- * to a multiple.  So the width itself is written as the multiple, and a factor that makes the
- * product smaller than it. */
+/* Writes the arguments that only Llama has.  torchtitan computes the feed-forward width as 8/3
+ * of the hidden size, times a factor, rounded up to a multiple.  The width itself is written as
+ * the multiple, with a factor that makes the product half of it, which is rounded up. */
 static void write_llama_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   double factor = pz_shape_rope_factor(shape, launch->plan.seq);
@@ -60,6 +59,7 @@ static void write_moe_arguments(const struct pz_model_shape *shape, FILE *out) {
   fputs("    ),\n", out);
 }
 
+/* Writes the arguments that only Qwen3 has. */
 static void write_qwen_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   write_keyword(out, "n_kv_heads", shape->kv_heads);
@@ -71,6 +71,7 @@ static void write_qwen_arguments(const struct pz_launch *launch, FILE *out) {
   write_moe_arguments(shape, out);
 }
 
+/* Writes the arguments that only DeepSeek-V3 has. */
 static void write_deepseek_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   write_keyword(out, "inter_dim", shape->ffn);
@@ -91,8 +92,7 @@ static void write_deepseek_arguments(const struct pz_launch *launch, FILE *out) 
     fputs("    rope_factor=1.0,\n", out); /* the default is 40 */
 }
 
-/* The Python package of each model family, the class of its arguments, and the writer of arguments
- * that only this family has. */
+/* The Python package of each model family, its class of arguments, and their writer. */
 static const struct package {
   const char *name, *arguments;
   void (*write)(const struct pz_launch *launch, FILE *out);
@@ -101,10 +101,10 @@ static const struct package {
     [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", write_qwen_arguments},
     [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", write_deepseek_arguments}};
 
-/* Writes a model converter, which freezes the model and adds adapters in 16 bit to the linear
- * layers with these names.  It runs after the converter to 8 bit and derives from the layers that
- * this one created, because torchao replaces every nn.Linear by its own layer and loses what a
- * subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers;
+/* Writes a model converter in Python, which freezes the model and adds LoRA adapters in 16 bit to
+ * the linear layers with these names.  It runs after the converter to 8 bit and derives from the
+ * layers which that converter created, because torchao replaces every nn.Linear by its own layer
+ * and loses what a subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers;
  * torchao/prototype/mx_formats/mx_linear.py, MXLinear.from_float).  The converter's name is the
  * plan's text of the adapters, which torchtitan_config.c reads.  From the first checkpoint only the
  * model's own weights are loaded: dcp.load refuses keys that the checkpoint does not have, and
@@ -170,8 +170,7 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
           lora.rank, lora.rank, input, launch->plan.peft);
 }
 
-/* Writes a here-document with a Python module that registers the model's shape under the name
- * "phaze". */
+/* Writes a here-document with a Python module that registers the model's shape as "phaze". */
 static void write_model_module(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   const struct package *package = &packages[shape->family];
@@ -208,24 +207,6 @@ static void write_model_module(const struct pz_launch *launch, FILE *out) {
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* Writes the names of the modules of each pipeline chunk. */
-static void write_module_lists(const struct pz_launch *launch, FILE *out) {
-  int64_t chunks = launch->plan.pp * launch->plan.vpp, layer = 0;
-  fputs("module_fqns_per_model_part = [\n", out);
-  for (int64_t chunk = 0; chunk < chunks; chunk++) {
-    int64_t end = layer + pz_plan_chunk_layers(&launch->plan, launch->shape.layers, chunk);
-    const char *comma = chunk ? "" : ", ";
-    fputs(chunk ? "  [" : "  [\"tok_embeddings\"", out);
-    for (; layer < end; layer++) {
-      fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer);
-      comma = ", ";
-    }
-    if (chunk == chunks - 1) fprintf(out, "%s\"norm\", \"output\"", comma);
-    fputs("],\n", out);
-  }
-  fputs("]\n", out);
-}
-
 /* Writes the table of degrees of parallelism and of the pipeline schedule. */
 static void write_parallelism(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
@@ -248,8 +229,22 @@ static void write_parallelism(const struct pz_launch *launch, FILE *out) {
     fprintf(out,
             "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" PRId64
             "\n",
-            schedule_names[plan->pipeline], plan->mbs);
-    write_module_lists(launch, out);
+            schedules[plan->pipeline], plan->mbs);
+    /* the names of the modules of each pipeline chunk */
+    int64_t chunks = plan->pp * plan->vpp, layer = 0;
+    fputs("module_fqns_per_model_part = [\n", out);
+    for (int64_t chunk = 0; chunk < chunks; chunk++) {
+      int64_t end = layer + pz_plan_chunk_layers(plan, launch->shape.layers, chunk);
+      const char *comma = chunk ? "" : ", ";
+      fputs(chunk ? "  [" : "  [\"tok_embeddings\"", out);
+      for (; layer < end; layer++) {
+        fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer);
+        comma = ", ";
+      }
+      if (chunk == chunks - 1) fprintf(out, "%s\"norm\", \"output\"", comma);
+      fputs("],\n", out);
+    }
+    fputs("]\n", out);
   }
   fputc('\n', out);
 }
@@ -301,6 +296,7 @@ static void write_job_config(const struct pz_launch *launch, FILE *out) {
           adapts ? "initial_load_path = $(toml \"$PRETRAINED_CHECKPOINT\")\n" : "");
 }
 
+/* Writes the launch script of a job for torchtitan (pz_script_writer). */
 void pz_write_torchtitan_script(const struct pz_launch *launch, FILE *out) {
   pz_write_script_head(launch, "torchtitan 0.2.2", out);
   pz_write_required_variable(out, "TORCHTITAN_PATH", "the folder of torchtitan at its tag v0.2.2");

@@ -26,25 +26,15 @@ enum { MOST_COUNT = 1 << 24, MOST_IGNORED_KEYS = 1000 };
 /* Flavors of torchtitan's packages that are built-in models. */
 static const struct flavor {
   const char *name, *flavor, *model;
-} flavors[] = {
-    {"llama2", "7B", "llama2-7b"},
-    {"llama2", "13B", "llama2-13b"},
-    {"llama2", "70B", "llama2-70b"},
-    {"llama3", "8B", "llama3.1-8b"},
-    {"llama3", "70B", "llama3.1-70b"},
-    {"llama3", "405B", "llama3.1-405b"},
-    {"llama4", "17bx16e", "llama4-scout"},
-    {"llama4", "17bx128e", "llama4-maverick"},
-    {"qwen3", "0.6B", "qwen3-0.6b"},
-    {"qwen3", "1.7B", "qwen3-1.7b"},
-    {"qwen3", "4B", "qwen3-4b"},
-    {"qwen3", "8B", "qwen3-8b"},
-    {"qwen3", "14B", "qwen3-14b"},
-    {"qwen3", "32B", "qwen3-32b"},
-    {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
-    {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
-    {"deepseek_v3", "671B", "deepseek-v3"},
-};
+} flavors[] = {{"llama2", "7B", "llama2-7b"},         {"llama2", "13B", "llama2-13b"},
+               {"llama2", "70B", "llama2-70b"},       {"llama3", "8B", "llama3.1-8b"},
+               {"llama3", "70B", "llama3.1-70b"},     {"llama3", "405B", "llama3.1-405b"},
+               {"llama4", "17bx16e", "llama4-scout"}, {"llama4", "17bx128e", "llama4-maverick"},
+               {"qwen3", "0.6B", "qwen3-0.6b"},       {"qwen3", "1.7B", "qwen3-1.7b"},
+               {"qwen3", "4B", "qwen3-4b"},           {"qwen3", "8B", "qwen3-8b"},
+               {"qwen3", "14B", "qwen3-14b"},         {"qwen3", "32B", "qwen3-32b"},
+               {"qwen3", "30B-A3B", "qwen3-30b-a3b"}, {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+               {"deepseek_v3", "671B", "deepseek-v3"}};
 
 /* clang-format off */
 /* Keys that do not change the step or follow from others.  A final star stands for any rest. */
@@ -71,9 +61,9 @@ static const struct refused_key {
     {"parallelism.pipeline_parallel_split_points", "", "split points by name"},
     {"parallelism.pipeline_parallel_schedule_csv", "", "an order of its own"},
     {"optimizer.early_step_in_backward", "false", "the optimizer inside the backward pass"},
-    {"fault_tolerance.enable", "false", "replica groups that come and go"},
-};
+    {"fault_tolerance.enable", "false", "replica groups that come and go"}};
 
+/* The state of reading a configuration. */
 struct titan_reader {
   struct pz_call *call;
   const char *name; /* of the file, for messages */
@@ -89,8 +79,7 @@ struct titan_reader {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_INPUT about the value of a key, or about the whole configuration if `entry` is
- * NULL. */
+/* Raises an error about a key's value, or if `entry` is NULL about the whole configuration. */
 static _Noreturn void reject_key(const struct titan_reader *reader,
                                  const struct pz_toml_entry *entry, const char *accepted) {
   char value[64];
@@ -109,7 +98,7 @@ static bool is_left_out(const struct titan_reader *reader, const char *key) {
   return false;
 }
 
-/* Returns a key, or NULL if it is not given or ignored, and notes that the reader knows it. */
+/* Returns a key's entry, or NULL if it is not given or ignored, and notes the key as known. */
 static const struct pz_toml_entry *find_key(struct titan_reader *reader, const char *key) {
   const struct pz_toml_entry *found = NULL;
   const char *name = pz_copy_text(reader->call, key);
@@ -151,8 +140,7 @@ static int64_t read_count(struct titan_reader *reader, const char *key, int64_t 
   return value;
 }
 
-/* Returns the text of a key, or `absent` if the key is not given.  `field` is the plan's field that
- * the key sets, or -1. */
+/* Returns the text of a key, or `absent`; `field` is the plan's field that the key sets, or -1. */
 static const char *read_text(struct titan_reader *reader, const char *key, const char *absent,
                              int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
@@ -162,7 +150,7 @@ static const char *read_text(struct titan_reader *reader, const char *key, const
   return entry->value.text;
 }
 
-/* Returns the truth value of a key, or `absent` if the key is not given. */
+/* Returns the truth value of a key, or `absent`; `field` is the plan's field it sets, or -1. */
 static bool read_truth(struct titan_reader *reader, const char *key, bool absent, int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
   if (!entry) return absent;
@@ -181,7 +169,7 @@ static bool value_has_word(const struct pz_toml_entry *entry, const char *word) 
   return false;
 }
 
-/* Appends a text to a list of texts. */
+/* Appends a text to a list of texts, such as the notes. */
 static void add_text(struct titan_reader *reader, struct pz_vec *list, const char *text) {
   pz_append(reader->call, list, &text);
 }
@@ -219,8 +207,8 @@ static bool module_truth(const struct pz_document *module, const char *key) {
   return module_value(module, key, text, sizeof text) && strcmp(text, "True") == 0;
 }
 
-/* Writes the arguments of experts and, if `latent` is set, of latent attention, which DeepSeek-V3
- * has. */
+/* Writes Megatron's arguments for the experts of the script's module and, if `latent`, for latent
+ * attention (DeepSeek-V3).  `layers` is the model's number of layers. */
 static void write_expert_arguments(const struct pz_document *module, bool latent, int64_t layers,
                                    FILE *out) {
   int64_t width = module_count(module, "moe_inter_dim", 0);
@@ -282,8 +270,7 @@ static void write_module_arguments(const struct pz_document *module, FILE *out) 
     write_expert_arguments(module, latent, layers, out);
 }
 
-/* Arguments of read_module_model(), which reads a module in a call of its own, so that errors can
- * name its place in the script. */
+/* Arguments of read_module_model(), whose border lets errors name the module's place. */
 struct module_reading {
   const struct titan_reader *reader;
   const struct pz_document *module;
@@ -419,20 +406,6 @@ static void read_degrees(struct titan_reader *reader) {
   plan->sp = plan->tp > 1;
 }
 
-/* Reads the number of layers of each chunk from lists of the chunks' modules. */
-static void read_division(struct titan_reader *reader, const struct pz_toml_entry *entry) {
-  const struct pz_toml_value *chunks = &entry->value;
-  int64_t *layers = pz_alloc(reader->call, chunks->n, sizeof *layers);
-  for (uint32_t i = 0; i < chunks->n; i++)
-    for (uint32_t k = 0; k < chunks->items[i].n; k++)
-      if (strncmp(chunks->items[i].items[k].text, "layers.", 7) == 0) layers[i]++;
-  if (!pz_plan_divide_layers(&reader->run->plan, layers, chunks->n))
-    reject_key(reader, entry,
-               "lists of modules for chunks that the stages divide, with layers between the "
-               "first and the last as even as can be");
-  set_key_origin(reader, PZ_PLAN_VPP, entry);
-}
-
 /* Reads the pipeline.  With one stage, its keys are accepted and have no effect. */
 static void read_stages(struct titan_reader *reader) {
   static const struct {
@@ -466,9 +439,18 @@ static void read_stages(struct titan_reader *reader) {
   if (plan->pipeline < 0)
     reject_key(reader, find_key(reader, schedule_key),
                "1F1B, Interleaved1F1B, GPipe, ZBVZeroBubble or DualPipeV; others are not covered");
-  if (chunks)
-    read_division(reader, chunks);
-  else if (stage_layers && plan->pipeline == PZ_PIPELINE_INTERLEAVED)
+  if (chunks) { /* lists of the chunks' modules */
+    const struct pz_toml_value *lists = &chunks->value;
+    int64_t *layers = pz_alloc(reader->call, lists->n, sizeof *layers);
+    for (uint32_t i = 0; i < lists->n; i++)
+      for (uint32_t k = 0; k < lists->items[i].n; k++)
+        if (strncmp(lists->items[i].items[k].text, "layers.", 7) == 0) layers[i]++;
+    if (!pz_plan_divide_layers(plan, layers, lists->n))
+      reject_key(reader, chunks,
+                 "lists of modules for chunks that the stages divide, with layers between the "
+                 "first and the last as even as can be");
+    set_key_origin(reader, PZ_PLAN_VPP, chunks);
+  } else if (stage_layers && plan->pipeline == PZ_PIPELINE_INTERLEAVED)
     reject_key(reader, find_key(reader, layers_key),
                "with Interleaved1F1B module_fqns_per_model_part, or neither of them (2 chunks a "
                "stage)");
@@ -496,8 +478,7 @@ static void read_batch(struct titan_reader *reader) {
              "training.global_batch_size: accumulated passes of the pipeline are predicted as one");
 }
 
-/* Reads activation checkpointing: of all layers, of selected operators (op), or of every second
- * layer (2). */
+/* Reads activation checkpointing: of all layers, of selected operators, or of every second. */
 static void read_recomputation(struct titan_reader *reader) {
   static const char mode_key[] = "activation_checkpoint.mode",
                     option_key[] = "activation_checkpoint.selective_ac_option";
@@ -541,8 +522,7 @@ static void read_execution(struct titan_reader *reader) {
              "parallelism.enable_async_tensor_parallel has no effect without compile");
 }
 
-/* Reads model converters: to 8-bit precision, and to adapters, which `--emit torchtitan` names
- * "lora:RANK:MODULES". */
+/* Reads model converters: to 8-bit precision, and to adapters, named "lora:RANK:MODULES". */
 static void read_converters(struct titan_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   const struct pz_toml_entry *converters = find_key(reader, "model.converters");
@@ -570,17 +550,16 @@ static void read_converters(struct titan_reader *reader) {
 
 /* ---- the other keys ------------------------------------------------------------------------- */
 
-/* Returns the i-th key that the reader knows, or NULL after the last one. */
+/* Returns the i-th key that the reader knows, or NULL after the last one (pz_name_at). */
 static const char *asked_name(const void *ctx, size_t i) {
   const struct titan_reader *reader = ctx;
   return i < reader->asked.n ? *pz_vec_at(&reader->asked, const char *, i) : NULL;
 }
 
-/* How a key is listed as one that does not change the step: by its own name, or by the beginning of
- * its name. */
+/* How neutral_keys lists a key: by its own name, by the beginning of its name, or not at all. */
 enum neutrality { NOT_NEUTRAL, NEUTRAL_BY_BEGINNING, NEUTRAL_BY_NAME };
 
-/* Returns how a key is listed among those that do not change the step. */
+/* Returns how neutral_keys, the keys that do not change the step, lists a key. */
 static enum neutrality find_neutrality(const char *name) {
   for (const char *const *known = neutral_keys; *known; known++) {
     size_t n = strcspn(*known, "*");
@@ -591,8 +570,7 @@ static enum neutrality find_neutrality(const char *name) {
   return NOT_NEUTRAL;
 }
 
-/* Refuses arguments in the script that override keys of the configuration, "--training.seq_len
- * 8192". */
+/* Refuses arguments that override keys of the configuration, "--training.seq_len 8192". */
 static void check_overrides(struct titan_reader *reader, const struct pz_document *config) {
   const char *end = reader->text + reader->bytes;
   for (const char *at = reader->text + 1; at + 2 < end; at++) {
@@ -614,8 +592,7 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
   }
 }
 
-/* Refuses keys that are not covered.  Unknown keys are listed as ignored, or refused if they look
- * misspelt. */
+/* Raises an error for keys that are not covered or look misspelt, and lists other unknown keys. */
 static void check_other_keys(struct titan_reader *reader) {
   for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
     const struct refused_key *refused = &refused_keys[i];
@@ -655,6 +632,8 @@ static void check_other_keys(struct titan_reader *reader) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
+/* Returns whether a text is torchtitan's configuration: a file or document *.toml, or a text whose
+ * first line that is no comment is a table such as [job]. */
 bool pz_torchtitan_is(const char *name, const char *text, size_t bytes) {
   struct pz_document document;
   size_t n = strlen(name), i = 0;
@@ -666,7 +645,6 @@ bool pz_torchtitan_is(const char *name, const char *text, size_t bytes) {
     else
       i++;
   }
-  /* the first line that is no comment is a table such as [job] */
   size_t start = i;
   if (i == bytes || text[i] != '[') return false;
   i++;
@@ -674,6 +652,7 @@ bool pz_torchtitan_is(const char *name, const char *text, size_t bytes) {
   return i < bytes && i > start + 1 && text[i] == ']';
 }
 
+/* Reads a run from torchtitan's configuration, or from the script that writes it. */
 void pz_torchtitan_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                         const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   struct pz_document config = {text, bytes, 1};
