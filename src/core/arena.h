@@ -9,8 +9,8 @@ struct pz_arena_block;
 
 struct pz_arena {
   struct pz_arena_block *blocks; /* from the newest to the oldest */
-  size_t used, size;             /* bytes of the newest block: used ones, and all */
-  size_t total_bytes;            /* the size of all blocks together */
+  size_t used, size;             /* bytes used in the newest block, and its size */
+  size_t total_bytes;            /* total size of all blocks */
 };
 
 void pz_arena_init(struct pz_arena *arena);

@@ -118,7 +118,7 @@ struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *t
   }
   csv->cells = reader.cells.items;
   csv->lines = lines.items;
-  reader.line = 1; /* of the headers, which must be unique */
+  reader.line = 1; /* the line of the headers, which must be unique */
   for (uint32_t i = 0; i < csv->columns; i++)
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(csv->cells[i], csv->cells[k]) == 0)

@@ -9,7 +9,7 @@
 enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_ROWS = 1 << 20, PZ_CSV_MOST_BYTES = 64 << 20 };
 
 struct pz_csv {
-  const char *const *cells; /* of the header, then of all rows */
+  const char *const *cells; /* cells of the header, then those of all rows */
   const uint32_t *lines;    /* line of each row in the file, counted from 1, for messages */
   uint32_t columns, rows;
 };

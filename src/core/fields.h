@@ -20,7 +20,7 @@ struct pz_fields {
   bool missing;   /* the error is about a missing field */
   bool any_units; /* accept numbers outside of their usual range */
   int n_asked;
-  const char *asked[PZ_FIELDS_MOST]; /* the keys that were asked for, not copied */
+  const char *asked[PZ_FIELDS_MOST]; /* keys that were asked for; their texts are not copied */
 };
 
 struct pz_range {
@@ -44,7 +44,7 @@ enum { PZ_KEY_MUST = -1 };
 struct pz_key {
   const char *key;
   int type;      /* enum pz_key_type; its reader defines the types from PZ_KEY_OTHER on */
-  size_t offset; /* of the member: an int64_t, a double, a bool or an array of max characters */
+  size_t offset; /* offset of the int64_t, double, bool or array of max characters */
   double min, max;
   /* The default, or PZ_KEY_MUST if the field is required.  The default of a text is "", or the name
    * of the file with PZ_KEY_MUST. */

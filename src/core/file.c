@@ -47,7 +47,7 @@ static int *open_input(struct pz_call *call, const char *path, struct stat *file
   if (S_ISFIFO(file_state->st_mode)) type = "a pipe";
   if (S_ISCHR(file_state->st_mode)) type = "a character device";
   if (S_ISSOCK(file_state->st_mode)) type = "a socket";
-  /* Standard input, and the names that a shell gives to <(...). */
+  /* standard input, and the names that a shell gives to <(...) */
   bool is_descriptor = strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
                        strncmp(path, "/proc/self/fd/", 14) == 0;
   if (!S_ISREG(file_state->st_mode) && !is_descriptor)
@@ -121,7 +121,7 @@ enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_ATTEMPTS =
 struct target {
   char path[LONGEST_PATH];
   enum { REPLACE_FILE, OPEN_FILE, USE_DESCRIPTOR } how;
-  int fd;            /* with USE_DESCRIPTOR, a descriptor of this process */
+  int fd;            /* the descriptor to write to, if `how` is USE_DESCRIPTOR */
   bool exists;       /* there is a file at the path */
   struct stat state; /* of that file */
 };
@@ -305,7 +305,7 @@ bool pz_file_same(const char *a, const char *b) {
 /* Arguments of check_link(). */
 struct link_check {
   const char *path;
-  bool is_link; /* to a regular file or to nowhere, unlike /dev/stdout */
+  bool is_link; /* the path is a link to a regular file or to nowhere */
 };
 
 /* Finds out whether a path is a link that pz_file_require_output() refuses (pz_call_fn). */

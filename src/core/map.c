@@ -19,7 +19,8 @@ uint64_t pz_hash(const void *key, size_t bytes) {
 }
 
 /* Most keys are arrays of 64-bit words, so the function works on whole words: it multiplies each
- * and folds the upper half of the product onto the lower. */
+ * and folds the upper half of the product onto the lower.  The constants are those of splitmix64,
+ * MurmurHash3 (fmix64) and FNV. */
 uint64_t pz_hash_key(const void *key, size_t bytes) {
   const unsigned char *next = key;
   uint64_t hash = 0x9e3779b97f4a7c15u ^ bytes, word;

@@ -10,7 +10,7 @@ struct pz_map_slot;
 struct pz_map {
   struct pz_arena *arena;
   struct pz_map_slot *slots;
-  uint32_t n, capacity; /* slots in use, and in all */
+  uint32_t n, capacity; /* number of slots in use, and of all slots */
 };
 
 /* 64-bit FNV-1a, which is the same on all machines and in all versions and may be stored. */

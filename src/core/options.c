@@ -69,7 +69,7 @@ static const struct pz_option *find_option(const struct pz_option_table *table, 
     if (word[2 + n] == '=') *value = word + 3 + n;
     return find_name(table, word + 2, n, is_off);
   }
-  if (word[2]) return NULL; /* a letter and its value are two words */
+  if (word[2]) return NULL; /* a short option and its value are separate words: -n 8 */
   for (size_t i = 0; i < table->n; i++)
     if (table->options[i].letter == word[1] && !table->options[i].hidden) return &table->options[i];
   return NULL;
@@ -267,7 +267,7 @@ bool pz_option_same(const struct pz_option *option, const void *a, const void *b
   case PZ_OPTION_SET:
   case PZ_OPTION_SWITCH:
   case PZ_OPTION_CHOICE: return *(const int *)x == *(const int *)y;
-  case PZ_OPTION_TEXTS: /* the first one is NULL if none was given */
+  case PZ_OPTION_TEXTS: /* compares the first text, which is NULL if none was given */
   case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
   }
   return true;

@@ -22,7 +22,7 @@ struct pz_option {
   const char *name; /* without leading dashes, with _ for - */
   char letter;      /* short name, or 0 */
   enum pz_option_type type;
-  size_t offset;   /* of the member in the settings, which hold the defaults before parsing */
+  size_t offset;   /* offset of the member in the settings, which have the defaults at first */
   const char *arg; /* name of the value in --help; NULL stands for N, or LIST of a set */
   const char *help;
   double min, max;

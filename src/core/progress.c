@@ -103,7 +103,7 @@ static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   snprintf(line, size, "%s %s%s, %s", parts->label, bar, parts->percent, parts->time);
   if (has_count) add_clause(line, size, parts->count, strlen(parts->count), room);
   if (has_rate) add_clause(line, size, parts->rate, strlen(parts->rate), room);
-  /* as many clauses of the note as there is room for */
+  /* append as many clauses of the note as there is room for */
   const char *note = has_count && (has_rate || !rate) ? parts->note : NULL;
   while (note && *note) {
     const char *end = strstr(note, ", ");

@@ -25,12 +25,12 @@ struct pz_progress {
   char label[96], note[256];
   const char *unit;
   _Atomic uint64_t total, done; /* items */
-  double gap, target;    /* of pz_progress_gap(); target is negative if the phase has no gap */
+  double gap, target;    /* see pz_progress_gap(); target is negative if the phase has no gap */
   double start_s;        /* when the phase began */
   double shown_s;        /* when the last report was made, in any phase */
   double fraction;       /* the largest fraction that was shown */
   double (*now_s)(void); /* replaceable in tests */
-  int columns;           /* 0 means those of the terminal; replaceable in tests */
+  int columns;           /* of the line; 0 means those of the terminal; replaceable in tests */
   bool shown;            /* this phase has been reported */
   atomic_bool printing;  /* a thread is reporting */
   /* With PZ_PROGRESS_CALL, the function, and the flag that is set when it returns false. */

@@ -29,8 +29,6 @@ bool pz_bytes_read(struct pz_bytes *bytes, void *out, size_t n) {
   return true;
 }
 
-/* ---- exchanges of one value ----------------------------------------------------------------- */
-
 /* Appends the part of rank 0 to the buffer; the other ranks contribute nothing. */
 static void receive_text(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
                          size_t n) {
@@ -96,8 +94,6 @@ void pz_ranks_require_same(struct pz_call *call, const char *what, const char *t
     pz_raise(call, PZ_BAD_INPUT,
              "ranks have different %s; accepted: the same program, options and files on all", what);
 }
-
-/* ---- rounds --------------------------------------------------------------------------------- */
 
 /* A round while it runs on this rank. */
 struct running_round {

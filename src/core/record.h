@@ -29,7 +29,7 @@ enum pz_field_type {
                           * written */
   PZ_FIELD_OPTIONAL,     /* a pointer to a struct; NULL is null */
   PZ_FIELD_LIST,         /* a pointer to structs and a uint32_t count: an array of objects */
-  PZ_FIELD_TABLE,        /* the same as {columns, rows}, for long lists of numbers and texts */
+  PZ_FIELD_TABLE,        /* like a list, but {columns, rows}: for long lists of numbers and texts */
   PZ_FIELD_CUSTOM        /* whatever its codec reads and writes */
 };
 
@@ -54,7 +54,7 @@ struct pz_field_codec {
 struct pz_field {
   const char *key;
   enum pz_field_type type;
-  size_t offset, count_offset; /* of the member in its struct, and of the count of a list */
+  size_t offset, count_offset; /* offsets of the member and of the count of a list */
   const struct pz_record *record;
   const char *const *names; /* ends with NULL */
   const struct pz_field_codec *codec;

@@ -18,7 +18,7 @@ enum { WRITING = 1, READY = 2, UNUSED = 3, STATES = 3 };
 
 struct pz_shared_slot {
   _Atomic uint64_t word;
-  uint64_t offset; /* of the entry: length of the key, key, value, each aligned */
+  uint64_t offset; /* of the entry, which is key length, key and value, each aligned */
 };
 
 /* Rounds up to the alignment of the parts of an entry. */
@@ -102,7 +102,7 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
     return NULL;
   uint64_t hash = hash_of(key, key_bytes), n = key_bytes;
   struct pz_shared_slot *slot;
-  bool claimed = false; /* false again if another thread or process was faster */
+  bool claimed = false; /* whether the empty slot is ours: another thread may be faster */
   while (!claimed) {
     uint64_t empty = 0;
     slot = find_slot(table, hash, key, key_bytes, &found);

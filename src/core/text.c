@@ -181,7 +181,7 @@ char *pz_text_copy(char *buf, size_t size, const char *text) {
 /* Returns the bytes of the UTF-8 character at the beginning of n bytes, or 0 if it is not valid. */
 static size_t character_bytes(const unsigned char *text, size_t n) {
   static const struct {
-    unsigned char first, last, least, most; /* range of the first byte, range of the second byte */
+    unsigned char first, last, least, most; /* ranges of the first and of the second byte */
     size_t bytes;
   } forms[] = {
       {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},

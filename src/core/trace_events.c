@@ -48,7 +48,7 @@ double pz_trace_us(int64_t ticks) { return (double)ticks / TICKS_PER_US; }
 
 /* Adds an event that begins at a tick, and takes over the reference to it. */
 void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event) {
-  pz_json_built(trace->call, event); /* is released if the vector cannot grow */
+  pz_json_built(trace->call, event); /* the event is released if the vector cannot grow */
   struct event *added = pz_append(trace->call, &trace->events, NULL);
   *added = (struct event){tick, trace->events.n - 1, event};
   pz_undefer(trace->call, event);

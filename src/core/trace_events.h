@@ -10,7 +10,7 @@ struct pz_trace_events {
   struct pz_call *call;
   struct pz_vec events;
   json_t *root; /* the document */
-  json_t *list; /* in the document: first the names, and at the end the events */
+  json_t *list; /* the document's array of events: first names, at the end the others */
 };
 
 /* Returns an empty trace, freed when the call ends; viewers show the unit, "ms" or "ns". */
@@ -29,7 +29,7 @@ double pz_trace_us(int64_t ticks);
 /* Adds an event that begins at a tick.  Takes over the reference, NULL if memory ran out. */
 void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event);
 
-enum { PZ_TRACE_PROCESS = 1 }; /* the process of all spans */
+enum { PZ_TRACE_PROCESS = 1 }; /* the process ID of all spans */
 
 /* Adds a span from span_s[0] to span_s[1] on a thread, unless it is empty.  Its name is `kind`,
  * followed by the number of the microbatch unless that is negative. */

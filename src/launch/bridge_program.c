@@ -268,7 +268,7 @@ static const char *read_adapters(struct pz_call *call, const char *name, const c
     if (is_read) at = last < end && *last == ',' ? last + 1 : last;
   }
   if (!is_read) {
-    int shown = 0; /* the rest of the line, cut to fit */
+    int shown = 0; /* characters of the line's rest in the message */
     while (at + shown < end && at[shown] != '\n' && shown < 60) shown++;
     pz_raise(call, PZ_BAD_INPUT,
              "%s:%zu: peft '%.*s'; accepted: LoRA(target_modules=[...], dim=..., alpha=..., "
@@ -305,7 +305,7 @@ void pz_bridge_read(struct pz_call *call, const char *name, const char *text, si
     at = line_end + 1;
   }
   pz_buffer_flush(call, out);
-  pz_buffer_add(call, arguments, "", 0); /* an empty program has a text too */
+  pz_buffer_add(call, arguments, "", 0); /* makes the text of an empty program "" instead of NULL */
   pz_megatron_read(call, name, arguments->text, strlen(arguments->text), options, run);
   struct pz_plan *plan = &run->plan;
   plan->framework = pz_framework_find("nemo");

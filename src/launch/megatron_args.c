@@ -94,7 +94,7 @@ static const char *const neutral_arguments[] = {
     "error-injection-*", "ft-*", "straggler-*", "flight-recorder-*", "otel-*", "rl-*", "no-rl-*", "grpo-*", "fim-*", "tiktoken-*", "trust-remote-code",
     "disable-gloo-process-groups", "check-weight-hash-*", "rerun-mode", "iterations-to-skip", "skip-train", "full-validation",
     "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion", "is-hybrid-model", "use-fused-weighted-squared-relu", "mtp-use-repeated-layer",
-    /* forks, and their checkpoint converters */
+    /* arguments of forks of Megatron-LM and of their checkpoint converters */
     "transformer-type", "patch-size", "target-tensor-model-parallel-size", "target-pipeline-model-parallel-size",
     /* Megatron-DeepSpeed */
     "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",

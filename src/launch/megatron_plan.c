@@ -244,7 +244,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
   if (is_full && pz_given_is(reader, ARG_RECOMPUTE_METHOD, "block")) {
     pz_need_given(reader, ARG_RECOMPUTE_LAYERS,
                   "recompute-num-layers (with --recompute-method block)");
-    /* at most the layers of the longest stage */
+    /* the limit is the number of layers of the longest stage */
     int64_t end_layers = plan->first_layers + plan->last_layers;
     int64_t middle_stages = plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0);
     int64_t middle_layers = pz_max(reader->given[ARG_LAYERS].count - end_layers, 0);

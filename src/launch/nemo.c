@@ -180,7 +180,7 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
   if (!pz_plan_trains_adapters(&launch->plan) ||
       pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
     return;
-  /* remove the layers that the model does not have */
+  /* remove adapters of layers that the model does not have */
   if (!launch->shape.kv_rank) lora.modules &= ~LATENT;
   if (launch->shape.kv_rank && lora.modules & PZ_LORA_QUERY)
     lora.modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);

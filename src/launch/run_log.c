@@ -128,7 +128,7 @@ static const char *skip_spaces(const char *at, const char *end) {
  * false if the line has another form. */
 static bool read_logged_argument(const char *line, const char *end, struct logged_argument *out) {
   line = skip_spaces(line, end);
-  const char *rank = line; /* a prefix "0: " of srun -l, or "[default0]:" of torchrun */
+  const char *rank = line; /* end of a prefix: "0:" of srun -l, "[default0]:" of torchrun */
   while (rank < end && (isalnum((unsigned char)*rank) || strchr("[]_", *rank))) rank++;
   if (rank > line && rank < end && *rank == ':') line = skip_spaces(rank + 1, end);
   size_t n = 0, dots = 0;
@@ -286,7 +286,7 @@ struct pz_logged_run pz_run_log_arguments(struct pz_call *call, const char *name
     write_logged_argument(call, out, &arguments, argument);
   }
   pz_buffer_add(call, out, "\n", 1);
-  /* " > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)" */
+  /* logged as " > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)" */
   static const char padded_size[] = "(new size: ";
   const char *padded = pz_find_text(text, bytes, padded_size);
   if (padded && is_off(logged_value(&arguments, "padded-vocab-size"))) {

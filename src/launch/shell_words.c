@@ -785,7 +785,7 @@ static bool read_keyword(struct scanner *scanner) {
     if (in_if) begin_branch(branch, scanner->joined);
   } else if (strcmp(text, "elif") == 0) {
     if (in_if) begin_branch(branch, NO);
-    if (in_if) branch->is_run = YES; /* its condition is evaluated */
+    if (in_if) branch->is_run = YES; /* the commands of its condition are run */
   } else if (strcmp(text, "else") == 0) {
     if (in_if) begin_branch(branch, YES);
   } else if (strcmp(text, "case") == 0) {

@@ -14,12 +14,12 @@
 /* The state of reading a text. */
 struct toml_reader {
   struct pz_call *call;
-  const char *name; /* of the file, for messages */
+  const char *name; /* name of the file, for messages */
   const char *at, *end;
   uint32_t line;
   struct pz_vec tables;  /* struct pz_toml_entry without a value: the headers [table] so far */
   struct pz_vec entries; /* struct pz_toml_entry */
-  uint32_t first_entry;  /* entries before it are in other elements of an array of tables */
+  uint32_t first_entry;  /* the first entry of the current element of an array of tables */
 };
 
 /* Raises PZ_BAD_INPUT with the file and a line. */

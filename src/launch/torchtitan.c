@@ -307,7 +307,7 @@ void pz_write_torchtitan_script(const struct pz_launch *launch, FILE *out) {
   if (pz_plan_trains_adapters(&launch->plan))
     pz_write_required_variable(out, "PRETRAINED_CHECKPOINT",
                                "weights of the model without adapters, a checkpoint of torchtitan");
-  /* 0.2.1 does not have this field, and versions after 0.2.2 do not read TOML */
+  /* torchtitan 0.2.1 lacks the field that is searched for, and releases after 0.2.2 read no TOML */
   fputs("if ! grep -qs context_parallel_load_balancer "
         "\"$TORCHTITAN_PATH/torchtitan/config/job_config.py\"; then\n"
         "  echo \"this script is for torchtitan 0.2.2, and $TORCHTITAN_PATH is another version\" "

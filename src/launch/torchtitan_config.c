@@ -66,12 +66,12 @@ static const struct refused_key {
 /* The state of reading a configuration. */
 struct titan_reader {
   struct pz_call *call;
-  const char *name; /* of the file, for messages */
+  const char *name; /* name of the file, for messages */
   const char *text; /* the whole file, or the script that writes the configuration */
   size_t bytes;
   const struct pz_run_plan_options *options;
   struct pz_vec keys;           /* struct pz_toml_entry */
-  bool *is_read;                /* by key: the reader has asked for it */
+  bool *is_read;                /* is_read[i]: the reader has asked for key i */
   struct pz_vec asked;          /* const char *: names of keys that the reader knows */
   struct pz_vec ignored, notes; /* const char * */
   struct pz_run_plan *run;
