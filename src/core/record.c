@@ -10,6 +10,7 @@
 
 static json_t *field_json(const struct pz_field *field, const void *value);
 
+/* Returns a text as JSON, or a placeholder if it is not UTF-8. */
 json_t *pz_record_text(const char *text) {
   json_t *value = json_string(text);
   return value ? value : json_string("(not UTF-8)");
@@ -33,12 +34,31 @@ static json_t *items_json(const struct pz_field *field, const char *items, uint3
   return list;
 }
 
+/* Returns the n numbers or texts of a field as a list. */
+static json_t *values_json(const struct pz_field *field, const void *member, uint32_t n) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < n && list; i++) {
+    json_t *element = NULL;
+    if (field->type == PZ_FIELD_REALS)
+      element = json_real(((const double *)member)[i]);
+    else if (field->type == PZ_FIELD_COUNTS)
+      element = json_integer(((const uint32_t *)member)[i]);
+    else
+      element = pz_record_text((*(const char *const *const *)member)[i]);
+    if (json_array_append_new(list, element) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
 /* Returns the field of the struct at `value` as JSON, or NULL if there is no memory. */
 static json_t *field_json(const struct pz_field *field, const void *value) {
   if (field->via)
     value = *(const void *const *)(const void *)((const char *)value + field->via_offset);
   if (!value) return json_null();
   const char *member = (const char *)value + field->offset;
+  const void *count = (const char *)value + field->count_offset; /* of a list */
   switch (field->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)member);
   case PZ_FIELD_REAL_OR_NULL:
@@ -59,29 +79,8 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   }
   case PZ_FIELD_CHARS: return pz_record_text(member);
   case PZ_FIELD_REALS:
-  case PZ_FIELD_COUNTS: {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < field->length && list; i++) {
-      json_t *number = field->type == PZ_FIELD_REALS
-                           ? json_real(((const double *)(const void *)member)[i])
-                           : json_integer(((const uint32_t *)(const void *)member)[i]);
-      if (json_array_append_new(list, number) == 0) continue;
-      json_decref(list);
-      return NULL;
-    }
-    return list;
-  }
-  case PZ_FIELD_TEXTS: {
-    const char *const *texts = *(const char *const *const *)(const void *)member;
-    uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < n && list; i++) {
-      if (json_array_append_new(list, pz_record_text(texts[i])) == 0) continue;
-      json_decref(list);
-      return NULL;
-    }
-    return list;
-  }
+  case PZ_FIELD_COUNTS: return values_json(field, member, field->length);
+  case PZ_FIELD_TEXTS: return values_json(field, member, *(const uint32_t *)count);
   case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)member]);
   case PZ_FIELD_STRUCT: return pz_record_json(field->record, member);
   case PZ_FIELD_FLAT:
@@ -93,7 +92,7 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: {
     const char *items = *(const char *const *)(const void *)member;
-    uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
+    uint32_t n = *(const uint32_t *)count;
     if (field->type == PZ_FIELD_LIST) return items_json(field, items, n);
     json_t *columns = json_array(), *rows = items_json(field, items, n);
     bool is_complete = columns && rows;
@@ -173,6 +172,15 @@ static unsigned read_enum(struct pz_call *call, const struct pz_field *field, co
   raise_field(call, where, field, json, "one of the names this program writes");
 }
 
+/* Returns the number of a field, and NaN or 0 for null where the type allows it. */
+static double read_real(struct pz_call *call, const struct pz_field *field, const json_t *json,
+                        const char *where) {
+  if (json_is_number(json)) return json_number_value(json);
+  bool may_be_null = field->type != PZ_FIELD_REAL;
+  if (!may_be_null || !json_is_null(json)) raise_field(call, where, field, json, "a number");
+  return field->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
+}
+
 /* Reads a list of objects, or a table: {columns, rows} with the values of each row in the order of
  * the record's fields.  Stores the structs and their number in the struct at `value`. */
 static void read_items(struct pz_call *call, const struct pz_field *field, const json_t *json,
@@ -222,13 +230,7 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
   switch (field->type) {
   case PZ_FIELD_REAL:
   case PZ_FIELD_REAL_OR_NULL:
-  case PZ_FIELD_REAL_KNOWN: {
-    bool is_null = field->type != PZ_FIELD_REAL && json_is_null(json);
-    if (!json_is_number(json) && !is_null) raise_field(call, where, field, json, "a number");
-    double unknown = field->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
-    *(double *)member = is_null ? unknown : json_number_value(json);
-    break;
-  }
+  case PZ_FIELD_REAL_KNOWN: *(double *)member = read_real(call, field, json, where); break;
   case PZ_FIELD_INT:
     if (!json_is_integer(json)) raise_field(call, where, field, json, "an integer");
     *(int64_t *)member = json_integer_value(json);
