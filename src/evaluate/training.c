@@ -189,7 +189,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   return pz_object_keep(call, training);
 }
 
-/* Returns the table of GEMM times of a worker. */
+/* Returns the table of GEMM times that a worker fills. */
 struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker) {
   return ((const struct training *)evaluator)->times[worker];
 }

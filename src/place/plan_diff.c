@@ -208,7 +208,7 @@ struct priced_plan {
   struct pz_prediction *prediction;
 };
 
-/* Predicts a plan (struct priced_plan). */
+/* Predicts a plan within a border, because the prediction of an invalid plan raises an error. */
 static void price_plan(struct pz_call *call, void *ctx) {
   struct priced_plan *priced_plan = ctx;
   *priced_plan->prediction = pz_predict(call, priced_plan->job, priced_plan->plan, NULL);

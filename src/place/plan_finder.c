@@ -97,8 +97,9 @@ static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* Returns a lower bound of the step of all plans of a shape, in seconds: the time of a whole
- * microbatch, times the microbatches of each device if all devices share the work evenly. */
+/* Returns a lower bound of the step of all plans of a shape (tp, cp, ep and mbs), in seconds: the
+ * time of a whole microbatch, times the microbatches of each device if all devices have equal
+ * shares. */
 static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
   enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
@@ -164,7 +165,8 @@ static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from layer times ---------------------------------------------------------------- */
 
-/* Returns the times of the terms of a timed shape, without transfers between stages. */
+/* Returns the seconds of each term (step_terms.h) of a shape that is timed on the current chip, for
+ * plans with several microbatches.  Transfers between stages take no time. */
 static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_plan_space *space,
                                           struct pz_step_shape *shape) {
   static const int recomputations[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
@@ -254,7 +256,8 @@ double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
   return least_s;
 }
 
-/* Returns a lower bound of the step of the promising plan on another chip, in seconds. */
+/* Returns a lower bound, in seconds, of the step of the promising plan (see struct pz_plan_finder)
+ * on another chip without nested mappings, or HUGE_VAL if there is no promising plan. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip) {
   struct pz_chip relaxed = *finder_chip.chip;
@@ -372,8 +375,8 @@ static void release_finder(void *finder) {
   pz_arena_release(&plan_finder->best_plans);
 }
 
-/* Makes a finder.  It lists the space and opens its shapes on the chip of the question, without
- * nested mappings because shapes are timed again for every chip. */
+/* Makes a finder: lists the space, opens its shapes, and prepares the tables.  The times are those
+ * of the chip without nested mappings, because shapes are timed again for every chip. */
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_call in_finder;

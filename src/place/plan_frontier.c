@@ -183,7 +183,7 @@ struct frontier_key {
   int64_t hbm_bytes;
 };
 
-/* Stores a frontier in the index of this finder. */
+/* Adds a frontier to the index of this finder, which finds it by the key. */
 static void note_frontier(struct pz_call *call, struct pz_plan_frontiers *frontiers,
                           const struct frontier_key *key, const struct pz_frontier *frontier) {
   uint32_t at = frontiers->stored.n;
@@ -251,7 +251,8 @@ static const struct pz_frontier *store_frontier(struct pz_call *call, struct fro
 
 /* ---- the frontier of a grid, and of a shape ------------------------------------------------- */
 
-/* Appends a plan with its counts to a list. */
+/* Appends a plan to a frontier under construction, with a copy of its recomputed layers and
+ * counts. */
 static void list_plan(struct frontier_list *list, struct listed_plan listed,
                       const struct pz_term_counts *counts) {
   listed.first_count = list->counts.n;
@@ -287,7 +288,8 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   }
 }
 
-/* Returns the frontier of a grid, which is computed if no finder has stored it. */
+/* Returns the frontier of a grid, the plans that no other plan dominates; computes it if
+ * necessary. */
 const struct pz_frontier *
 pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t grid) {
   const struct pz_step_shape *shape =

@@ -64,7 +64,7 @@ static int64_t largest_chunk_of_plan(const struct pz_step_shape *shape,
   return most;
 }
 
-/* Returns how many of the n layers from `start` on contain `count` layers of a kind. */
+/* Returns how many layers from `start` on, at most n, contain `count` layers of a kind. */
 static int64_t layers_containing(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
                                  int64_t n, int64_t count) {
   while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;
@@ -290,7 +290,8 @@ struct cached_memory {
   const int64_t *stage_recompute;
 };
 
-/* Prepares the memory computation for the plans of a space. */
+/* Prepares the memory computation for the plans of a space.  `caches` keeps results for other
+ * chips. */
 void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *memory,
                          const struct pz_plan_space *space, bool caches) {
   *memory = (struct pz_plan_memory){.space = space, .caches = caches};

@@ -122,9 +122,9 @@ static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_prici
   return !could_be_best(pricing, &relaxed, bound_s, 0);
 }
 
-/* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or by
- * its own lower bound after memory has chosen its layers; otherwise it is simulated.  As long as no
- * plan fits, the plan that needs the least memory is stored. */
+/* Prices a plan in one way to save memory.  It is excluded by the lower bound of its relaxation, by
+ * memory, or by its own lower bound after memory has chosen its layers; otherwise it is simulated.
+ * As long as no plan fits, the plan that needs the least memory is stored. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
@@ -166,8 +166,8 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
   pz_plan_pricing_add(call, pricing, shape, plan);
 }
 
-/* Prices a plan in all its ways.  If it fits in the first way, which saves no memory, the other
- * ways are only slower and count as excluded by a bound. */
+/* Prices a plan in all its ways to save memory.  If it fits in the first way, which saves none, the
+ * other ways are only slower and count as excluded by a bound. */
 static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                        struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ctx;

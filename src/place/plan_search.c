@@ -125,7 +125,8 @@ struct tie_search {
   struct simplicity simplest;
 };
 
-/* Returns whether a plan with this step meets the deadline and ties with the best plan. */
+/* Returns whether a plan with this step, in seconds, meets the deadline and ties with the best
+ * plan. */
 static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *plan,
                            double step_s) {
   double cutoff_s = ties->pricing->cutoff_s;
@@ -242,8 +243,8 @@ static void price_sorted_grids(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Runs a phase of the search.  Returns whether it was completed; otherwise it was stopped, and the
- * best plans so far are the answer.  Raises PZ_STOPPED if there are none. */
+/* Runs a phase of the search.  Returns false if it was stopped, so that the best plans so far are
+ * the answer.  Raises PZ_STOPPED if there are none. */
 static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_call_fn *phase,
                       void *ctx) {
   struct pz_error err = {0};

@@ -374,7 +374,8 @@ static void list_ways(struct pz_plan_space *space) {
 
 /* ---- what the framework supports ------------------------------------------------------------ */
 
-/* Returns a plan whose degrees satisfy every divisibility rule, for probing a framework. */
+/* Returns a plan with which rules of a framework are probed: its degrees and its batch of 64
+ * satisfy every divisibility rule. */
 static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, int zero) {
   struct pz_plan plan = space->question->plan;
   plan.tp = plan.cp = plan.ep = plan.mbs = plan.vpp = 1;
@@ -575,7 +576,8 @@ static void open_shapes(struct pz_call *call, struct pz_plan_space *space) {
 
 /* ---- grids ---------------------------------------------------------------------------------- */
 
-/* Returns the plan of a grid with one chunk per stage and no way to save memory. */
+/* Returns the plan of a grid (a shape with pp and dp) with one chunk per stage and no way to save
+ * memory. */
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
                                  const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_step_shape_plan(space->question, pz_shape_at(space, grid->shape));
@@ -752,8 +754,8 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   visit->is_cached[order] = can_cache;
 }
 
-/* Visits the plans of a grid, for every number of chunks and every pipeline order.  Returns the
- * number of plans in all their ways. */
+/* Visits the plans of a grid for every number of chunks and every pipeline order.  Returns their
+ * number, each counted in all its ways. */
 uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
                             const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn,
                             void *ctx) {

@@ -39,7 +39,7 @@ struct tuning {
   struct pz_vec changes;   /* struct pz_plan_change */
 };
 
-/* Lists a neighbour that fits and is noticeably faster.  If the run itself does not fit, lists
+/* Lists a neighbour that fits and is faster by LEAST_GAIN.  If the run itself does not fit, lists
  * every neighbour that fits. */
 static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                           const struct pz_prediction *prediction, enum pz_plan_field field) {

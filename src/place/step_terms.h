@@ -104,7 +104,9 @@ enum pz_term_measure {
   PZ_TERM_MEASURES
 };
 
-/* Returns the time of a term whose operators run one after another. */
+/* Returns the seconds of a term whose operators run one after another: GEMMs of `cycles`, the
+ * seconds of its `collectives`, attention, and element-wise operators, each limited by its slowest
+ * resource. */
 static inline double pz_term_serial_s(const struct pz_term_work *work,
                                       const struct pz_term_rates *rates, double cycles,
                                       double collectives) {
@@ -114,7 +116,8 @@ static inline double pz_term_serial_s(const struct pz_term_work *work,
          pz_fmax(work->ops * rates->op, work->bytes * rates->byte);
 }
 
-/* Returns the lower bound that one measure gives for a term. */
+/* Returns the seconds that one measure gives as a lower bound for a term; `at` is its table
+ * entry. */
 static inline double pz_term_load_s(const struct pz_term_tables *tables,
                                     const struct pz_term_rates *rates, size_t at,
                                     enum pz_term_measure measure) {
@@ -152,7 +155,8 @@ static inline enum pz_term_measure pz_term_measure_of(const struct pz_term_table
   return best;
 }
 
-/* Returns a lower bound of the time of a term, by the measure if passes are scheduled. */
+/* Returns a lower bound of the seconds of a term in a shape, by one measure if passes are
+ * scheduled. */
 static inline double pz_term_s(const struct pz_term_tables *tables,
                                const struct pz_term_rates *rates, uint32_t shape, uint32_t term,
                                enum pz_term_measure measure) {

@@ -173,7 +173,7 @@ struct all_devices_search {
   struct pz_training_plans *out;
 };
 
-/* Finds the best plan that leaves no device idle. */
+/* Finds the best plan that leaves no device idle, and predicts it for the answer. */
 static void find_all_devices(struct pz_call *call, void *ctx) {
   struct all_devices_search *search = ctx;
   struct pz_plan_question question = *search->question;
@@ -315,8 +315,8 @@ struct misfit {
   size_t length;     /* length of the text `changes` */
 };
 
-/* Searches a plan with changed options or on a changed chip.  Returns whether one fits; then
- * appends the change to the text. */
+/* Searches a plan with changed options or on a changed chip.  Returns whether one fits.  If so, its
+ * text and that of the change are appended to misfit->changes. */
 static bool try_change(struct pz_call *call, struct misfit *misfit, const struct pz_chip *chip,
                        const struct pz_training_place_options *options, const char *change) {
   struct pz_training_place_options changed = *options;

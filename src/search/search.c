@@ -139,7 +139,7 @@ const struct pz_search_question *pz_search_asked(const struct pz_search *search)
   return &search->question;
 }
 
-/* Returns an upper bound on the value of every chip of a box, of level 0. */
+/* Returns an upper bound on the value of every chip of a box, from the cheapest bounds. */
 double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
                              const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps) {
@@ -535,7 +535,8 @@ static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_f
 
 /* ---- good chips early ----------------------------------------------------------------------- */
 
-/* Tries a greedy chip of each kind.  The first rounds are small, so that a value is known early. */
+/* Evaluates a greedy chip of each kind (pz_space_kind).  The first rounds are small, so that a
+ * value is known early. */
 static void try_greedy_chips(struct pz_call *call, struct pz_driver *driver) {
   const struct pz_space *space = driver->search->question.space;
   uint32_t kinds = pz_space_kinds(space), size = SMALLEST_ROUND;

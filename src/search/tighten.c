@@ -54,7 +54,7 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
   return bound;
 }
 
-/* Returns the bound of level 0 of a box, which is the cheapest. */
+/* Returns an upper bound on the values of a box, from the cheapest bounds on steps. */
 double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
