@@ -50,7 +50,7 @@ const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *se
   return name;
 }
 
-/* Returns the global batch size of a model, samples. */
+/* Returns the global batch size of a model in samples: its own, or that of all models. */
 int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model) {
   return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }

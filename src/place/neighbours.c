@@ -22,7 +22,7 @@
 
 enum { MAX_MBS = 64 };
 
-/* Returns what is needed to change the fields of a plan. */
+/* Returns the limits within which fields of a plan may be changed, from its model and cluster. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
