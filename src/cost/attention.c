@@ -19,9 +19,10 @@
 /* The head width for which calibrations state row_s. */
 static const double STATED_WIDTH = 128;
 
-/* Returns the number of GEMMs: two forward, and five backward, which computes scores again. */
-static double count_gemms(enum pz_direction direction) { return direction == PZ_FORWARD ? 2 : 5; }
+/* GEMMs of a direction: two forward, and five backward, which computes the scores again. */
+static const double GEMMS[] = {[PZ_FORWARD] = 2, [PZ_BACKWARD] = 5};
 
+/* Returns the kernel attention_LIBRARY or attention_LIBRARY_bwd of a chip, or NULL. */
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const char *library,
                                             enum pz_direction direction) {
   char kind[sizeof chip->calibration.kernels[0].kind];
@@ -30,19 +31,19 @@ const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const ch
   return length < (int)sizeof kind ? pz_chip_kernel(chip, kind) : NULL;
 }
 
-/* Returns whether heads are padded.  cuDNN accepts heads whose width is a multiple of 8.  PyTorch
- * pads others for FlashAttention 2, whose kernels are compiled for multiples of 32
- * (scaled_dot_product_attention; kernel_traits of FlashAttention).  A width above 128 is the mean
- * of two widths (latent attention), and not padded. */
+/* Returns whether PyTorch pads the heads of cuDNN attention.  cuDNN accepts heads whose width is a
+ * multiple of 8.  Others are padded for FlashAttention 2, whose kernels are compiled for multiples
+ * of 32 (scaled_dot_product_attention; kernel_traits of FlashAttention).  A width above 128 is the
+ * mean of two widths (latent attention), and not padded. */
 static bool is_padded(const struct pz_attention_work *attention) {
   bool is_one_width = (double)attention->dims.k <= STATED_WIDTH;
   bool is_cudnn = attention->library && strcmp(attention->library, "cudnn") == 0;
   return is_cudnn && is_one_width && attention->dims.k % 8 != 0;
 }
 
-/* Finds the kernel that runs, in this order: that of the library, the default, cuDNN's, and
- * FlashAttention 2's.  A library without a backward kernel gets its forward kernel with more work.
- * Returns false if the chip has none of them. */
+/* Sets *out to the measured kernel that runs: the first that the chip has of the library's kernel,
+ * the default, cuDNN's and FlashAttention 2's.  A library without a backward kernel gets its
+ * forward kernel with more work.  Returns false if the chip has none of them. */
 static bool find_kernel(const struct pz_chip *chip, const struct pz_attention_work *attention,
                         struct pz_kernel *out) {
   const char *const libraries[] = {is_padded(attention) ? "fa2" : attention->library, NULL, "cudnn",
@@ -52,7 +53,7 @@ static bool find_kernel(const struct pz_chip *chip, const struct pz_attention_wo
     const struct pz_kernel *forward = pz_attention_kernel(chip, libraries[i], PZ_FORWARD);
     if (!kernel && !forward) continue;
     *out = kernel ? *kernel : *forward;
-    double more_work = kernel ? 1 : count_gemms(attention->direction) / count_gemms(PZ_FORWARD);
+    double more_work = kernel ? 1 : GEMMS[attention->direction] / GEMMS[PZ_FORWARD];
     out->row_s *= more_work;
     out->cycles *= more_work;
     return true;
@@ -60,61 +61,45 @@ static bool find_kernel(const struct pz_chip *chip, const struct pz_attention_wo
   return false;
 }
 
-/* Returns the time of a measured kernel on `cores` cores, without HBM traffic.  Causal attention
- * computes the part computed_part of the scores.
+/* Returns the seconds of a measured kernel, without HBM traffic.  An item is a block of queries of
+ * one head.  Causal attention computes the part computed_part of the scores.
  *
  * GEMMs and softmax of different blocks of keys overlap in part, so the root of the sum of their
  * squares is used.  Backward kernels of GPUs hold five operands of a block at a time, so that heads
  * wider than 128 leave smaller blocks: cuDNN with keys of 192 and values of 128 takes 1.11 times as
  * long on a GB200 (cudnn-frontend's tables) and 1.2 on a B200 (SimuMax's).  The root of width / 128
  * lies between: 1.14 at 166, the mean width of their GEMMs. */
-static double measured_on_cores_s(const struct pz_chip *chip,
-                                  const struct pz_attention_work *attention,
-                                  const struct pz_kernel *kernel, double items,
-                                  double computed_part, double cores) {
+static double measured_s(const struct pz_chip *chip, const struct pz_attention_work *attention,
+                         const struct pz_kernel *kernel, double items, double computed_part) {
   const struct pz_dims *dims = &attention->dims;
   double padded_width = is_padded(attention) ? 32 * ceil((double)dims->k / 32) : (double)dims->k;
-  double core_rate =
-      pz_chip_tensor_flop_per_s(chip) * kernel->efficiency / (double)chip->tensor.cores;
+  double all_cores = (double)chip->tensor.cores, least_s = HUGE_VAL;
+  double core_rate = pz_chip_tensor_flop_per_s(chip) * kernel->efficiency / all_cores;
   bool has_smaller_blocks =
       chip->execution == PZ_CHIP_STREAM && attention->direction == PZ_BACKWARD;
   double block_slowdown = 1;
   if (has_smaller_blocks && (double)dims->k > STATED_WIDTH)
     block_slowdown = sqrt((double)dims->k / STATED_WIDTH);
-  double gemm_s = block_slowdown * 2 * count_gemms(attention->direction) * padded_width / core_rate;
-  /* The items that run at the same time share the vector lanes. */
-  double softmax_s = kernel->cycles / (pz_chip_vector_op_per_s(chip) / fmin(cores, items));
-  /* hypot() is avoided because its result differs between libraries. */
-  double score_s = sqrt(gemm_s * gemm_s + softmax_s * softmax_s);
-  double item_s = kernel->queries * (double)dims->n * score_s;
+  double gemm_s = block_slowdown * 2 * GEMMS[attention->direction] * padded_width / core_rate;
   double ends_s = kernel->row_s * padded_width / STATED_WIDTH;
-  double pieces = 1;
-  if (attention->cache_bytes > 0) pieces = fmin(kernel->splits, fmax(cores / items, 1));
-  double longest_s = ends_s + item_s / pieces;
-  double mean_s = items / cores * (ends_s + computed_part * item_s);
-  double tail_s = attention->causal ? kernel->tail * longest_s : 0;
-  return fmax(mean_s + tail_s, longest_s);
-}
-
-/* Returns the time of a measured kernel on the best number of cores.  With more tensor cores than
- * vector cores, items that run at the same time get fewer lanes each and the longest one ends
- * later, so a kernel may be faster if it leaves tensor cores idle. */
-static double measured_s(const struct pz_chip *chip, const struct pz_attention_work *attention,
-                         const struct pz_kernel *kernel, double items, double computed_part) {
-  double all_cores = (double)chip->tensor.cores;
-  double s = measured_on_cores_s(chip, attention, kernel, items, computed_part, all_cores);
-  for (double cores = (double)chip->vector.cores; cores < all_cores; cores *= 2)
-    s = fmin(s, measured_on_cores_s(chip, attention, kernel, items, computed_part, cores));
-  return s;
-}
-
-/* Returns the time of attention on a chip known only by its data sheet: every item of a round takes
- * as long as the longest, and the softmax overlaps with the GEMMs. */
-static double described_s(const struct pz_chip *chip, double items, double item_flop,
-                          double computed_part, double softmax_s) {
-  double cores = (double)chip->tensor.cores;
-  double core_rate = pz_chip_tensor_flop_per_s(chip) * chip->calibration.tensor_efficiency / cores;
-  return fmax(fmax(ceil(items / cores) * computed_part, 1) * item_flop / core_rate, softmax_s);
+  /* With more tensor cores than vector cores, items that run at the same time get fewer lanes each
+   * and the longest one ends later, so a kernel may be faster if it leaves tensor cores idle. */
+  double cores = fmin((double)chip->vector.cores, all_cores);
+  for (bool is_last = false; !is_last; cores = fmin(2 * cores, all_cores)) {
+    is_last = cores >= all_cores;
+    /* The items that run at the same time share the vector lanes. */
+    double softmax_s = kernel->cycles / (pz_chip_vector_op_per_s(chip) / fmin(cores, items));
+    /* hypot() is avoided because its result differs between libraries. */
+    double score_s = sqrt(gemm_s * gemm_s + softmax_s * softmax_s);
+    double item_s = kernel->queries * (double)dims->n * score_s;
+    double pieces = 1;
+    if (attention->cache_bytes > 0) pieces = fmin(kernel->splits, fmax(cores / items, 1));
+    double longest_s = ends_s + item_s / pieces;
+    double mean_s = items / cores * (ends_s + computed_part * item_s);
+    double tail_s = attention->causal ? kernel->tail * longest_s : 0;
+    least_s = fmin(least_s, fmax(mean_s + tail_s, longest_s));
+  }
+  return least_s;
 }
 
 /* If each of m queries has at most n keys, the scores are a band of m x n without a triangle of n^2
@@ -124,15 +109,6 @@ double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double
   double m = (double)(span > dims->m ? span : dims->m), n = (double)dims->n, r = fmin(n / m, 1);
   double edges = queries / n * (2 - r) / 2;
   return fmin(1 - r / 2 + edges, fmax(m / n, 1));
-}
-
-/* Returns the time of the kernel that moves keys and values to a paged cache. */
-static double cache_write_s(const struct pz_chip *chip, double bytes) {
-  const struct pz_kernel *kernel = pz_chip_kernel(chip, "cache_write");
-  double efficiency = kernel ? kernel->hbm_efficiency : chip->calibration.hbm_write_efficiency;
-  double startup_s = kernel ? kernel->startup_s : 0;
-  if (!(bytes > 0)) return 0;
-  return startup_s + bytes / (pz_chip_hbm_bytes_per_s(chip) * efficiency);
 }
 
 /* HBM traffic overlaps with the compute; start-up and the kernel that fills the cache do not. */
@@ -146,16 +122,31 @@ void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_wor
   if (attention->causal)
     computed_part = pz_attention_causal_part(dims, attention->span, kernel.queries);
   double items = (double)dims->batch * ceil((double)dims->m / kernel.queries);
-  double item_flop = 2 * count_gemms(attention->direction) * kernel.queries * n * (double)dims->k;
+  double item_flop = 2 * GEMMS[attention->direction] * kernel.queries * n * (double)dims->k;
   double scores = items * kernel.queries * n * computed_part;
   double softmax_cycles = pz_vector_cycles(chip, PZ_OP_SOFTMAX, PZ_FORWARD);
   double softmax_s = scores * softmax_cycles / pz_chip_vector_op_per_s(chip);
-  double compute_s = is_measured ? measured_s(chip, attention, &kernel, items, computed_part)
-                                 : described_s(chip, items, item_flop, computed_part, softmax_s);
+  double compute_s;
+  if (is_measured) {
+    compute_s = measured_s(chip, attention, &kernel, items, computed_part);
+  } else {
+    /* On a chip known only by its data sheet, every item of a round takes as long as the longest,
+     * and the softmax overlaps with the GEMMs. */
+    double cores = (double)chip->tensor.cores, rounds = ceil(items / cores);
+    double core_rate =
+        pz_chip_tensor_flop_per_s(chip) * chip->calibration.tensor_efficiency / cores;
+    compute_s = fmax(fmax(rounds * computed_part, 1) * item_flop / core_rate, softmax_s);
+  }
   double hbm_s =
       attention->bytes / (pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency);
   double startup_s = is_measured ? kernel.startup_s : chip->calibration.startup_s;
-  double write_s = cache_write_s(chip, attention->cache_bytes);
+  double write_s = 0; /* of the kernel that moves keys and values to a paged cache */
+  if (attention->cache_bytes > 0) {
+    const struct pz_kernel *write = pz_chip_kernel(chip, "cache_write");
+    double efficiency = write ? write->hbm_efficiency : chip->calibration.hbm_write_efficiency;
+    write_s = (write ? write->startup_s : 0) +
+              attention->cache_bytes / (pz_chip_hbm_bytes_per_s(chip) * efficiency);
+  }
   double work_s = fmax(hbm_s, compute_s);
   double cycles = is_measured ? kernel.cycles : softmax_cycles;
   *work = (struct pz_work){

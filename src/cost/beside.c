@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "cost/constants.h"
 
+/* Returns the part of the cores that collectives occupy, at most half of them. */
 double pz_beside_cores(const struct pz_constants *constants, const struct pz_chip *chip) {
   static const double MOST_PART = 0.5;
   if (chip->execution != PZ_CHIP_STREAM || chip->tensor.cores < 1) return 0;
@@ -25,10 +26,12 @@ double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip
   return (1 + 1 / rounds) * pow(1 - occupied, -constants->beside_compute);
 }
 
+/* Returns the slowdown of attention, which is bound by compute. */
 double pz_beside_attention(const struct pz_constants *constants, double occupied) {
   return pow(1 - occupied, -constants->beside_compute);
 }
 
+/* Returns the slowdown of an element-wise kernel, which is bound by memory. */
 double pz_beside_elementwise(const struct pz_constants *constants, double occupied) {
   return pow(1 - occupied, -constants->beside_memory);
 }

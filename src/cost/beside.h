@@ -14,19 +14,20 @@ struct pz_constants;
 /* Returns the part of the cores that collectives occupy, or 0 if links have their own engines. */
 double pz_beside_cores(const struct pz_constants *constants, const struct pz_chip *chip);
 
-/* Return the factor by which a GEMM, attention or an element-wise kernel takes longer while other
- * kernels occupy the part `occupied` of the cores. */
+/* Return the slowdown of a GEMM, of attention and of an element-wise kernel while other kernels
+ * occupy the part `occupied` of the cores: the time beside them over the time alone. */
 double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip *chip,
                       const struct pz_dims *dims, double occupied);
 double pz_beside_attention(const struct pz_constants *constants, double occupied);
 double pz_beside_elementwise(const struct pz_constants *constants, double occupied);
 
-/* Returns the time of a collective and of compute that it slows down while it runs. */
+/* Returns the seconds until both a collective and the compute beside it have ended, if compute
+ * takes `slowdown` times as long while the collective runs. */
 static inline double pz_beside_together_s(double collective_s, double compute_s, double slowdown) {
   return pz_fmax(collective_s, compute_s + collective_s * (1 - 1 / slowdown));
 }
 
-/* Returns the part of that time which the collective adds to the compute. */
+/* Returns the seconds by which a collective delays the compute beside it. */
 static inline double pz_beside_exposed_s(double collective_s, double compute_s, double slowdown) {
   return pz_beside_together_s(collective_s, compute_s, slowdown) - compute_s;
 }

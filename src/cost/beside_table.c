@@ -11,35 +11,27 @@
 #include "cost/constants.h"
 #include "cost/ops_table.h"
 
-const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES] = {
-    "resident copy", "copy engine device to device", "to the host", "from the host"};
+const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES + 1] = {
+    "resident copy", "copy engine device to device", "to the host", "from the host", NULL};
 
-/* Returns the i-th word of column `beside`, as a pz_name_at. */
-static const char *beside_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return i < PZ_BESIDE_ACTIVITIES ? pz_beside_names[i] : NULL;
-}
+/* Returns text i of a list that ends with NULL (a pz_name_at). */
+static const char *text_at(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
 enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, N_USED, COLUMNS = N_USED + 3 };
 
 /* The columns of a table.  The last three are accepted and ignored. */
-static const char *const column_names[COLUMNS] = {"compute",
-                                                  "beside",
-                                                  "m",
-                                                  "n",
-                                                  "k",
-                                                  "sms",
-                                                  "compute_alone_us",
-                                                  "compute_together_us",
-                                                  "slowdown",
-                                                  "side_alone_gb_s",
-                                                  "side_together_gb_s"};
-
-/* Returns the i-th column that a table may have, as a pz_name_at. */
-static const char *column_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return i < COLUMNS ? column_names[i] : NULL;
-}
+static const char *const column_names[COLUMNS + 1] = {"compute",
+                                                      "beside",
+                                                      "m",
+                                                      "n",
+                                                      "k",
+                                                      "sms",
+                                                      "compute_alone_us",
+                                                      "compute_together_us",
+                                                      "slowdown",
+                                                      "side_alone_gb_s",
+                                                      "side_together_gb_s",
+                                                      NULL};
 
 struct beside_reader {
   struct pz_call *call;
@@ -50,31 +42,10 @@ struct beside_reader {
   uint32_t row, line; /* the row that is being read, and its line in the file */
 };
 
-/* Finds the columns of the table; a missing or unknown column is an error. */
-static void find_columns(struct beside_reader *reader) {
-  char list[300];
-  pz_text_join(list, sizeof list, column_name, NULL);
-  for (int i = 0; i < COLUMNS; i++) {
-    reader->column[i] = pz_csv_column(reader->csv, column_names[i]);
-    if (reader->column[i] == PZ_NONE && i < N_USED)
-      pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", reader->name,
-               column_names[i], list);
-  }
-  for (uint32_t c = 0; c < reader->csv->columns; c++) {
-    int i = 0;
-    while (i < COLUMNS && strcmp(column_names[i], reader->csv->cells[c]) != 0) i++;
-    if (i == COLUMNS)
-      pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s",
-               reader->name, reader->csv->cells[c], list);
-  }
-  if (reader->csv->rows > PZ_BESIDE_MOST_ROWS)
-    pz_raise(reader->call, PZ_BAD_INPUT, "%s: more than %d rows", reader->name,
-             PZ_BESIDE_MOST_ROWS);
-}
-
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* Returns the i-th word of column `compute`, as a pz_name_at. */
+/* Returns word i of column `compute`, or NULL after the last (a pz_name_at): a GEMM, attention, and
+ * the element-wise operators. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
   if (i == 0) return GEMM;
@@ -88,7 +59,8 @@ static const char *compute_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Raises an error for the value of a column in the row that is being read. */
+/* Raises an error for the value of a column in the row that is being read.  `accepted` says which
+ * values would be right. */
 static _Noreturn void refuse_cell(const struct beside_reader *reader, int column,
                                   const char *accepted) {
   pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", reader->name,
@@ -96,16 +68,18 @@ static _Noreturn void refuse_cell(const struct beside_reader *reader, int column
            pz_csv_cell(reader->csv, reader->row, reader->column[column]), accepted);
 }
 
-/* Reads a word and returns its index in a list of names. */
-static uint32_t read_word(const struct beside_reader *reader, int column, pz_name_at *name) {
+/* Returns the index of a column's word in the list name(ctx, 0), name(ctx, 1), ...; another word is
+ * an error. */
+static uint32_t read_word(const struct beside_reader *reader, int column, pz_name_at *name,
+                          const void *ctx) {
   const char *word = pz_csv_cell(reader->csv, reader->row, reader->column[column]);
   char list[1024];
-  for (uint32_t i = 0; name(NULL, i); i++)
-    if (strcmp(name(NULL, i), word) == 0) return i;
-  refuse_cell(reader, column, pz_text_join(list, sizeof list, name, NULL));
+  for (uint32_t i = 0; name(ctx, i); i++)
+    if (strcmp(name(ctx, i), word) == 0) return i;
+  refuse_cell(reader, column, pz_text_join(list, sizeof list, name, ctx));
 }
 
-/* Reads an integer that is at least `least`. */
+/* Reads a column's integer, which must be at least `least`. */
 static int64_t read_count(const struct beside_reader *reader, int column, double least) {
   double value = pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
                              reader->column[column], 0x1p40);
@@ -128,9 +102,9 @@ static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_
   reader->row = i;
   reader->line = reader->csv->lines[i];
   row->reason = "";
-  uint32_t compute = read_word(reader, COMPUTE, compute_name);
+  uint32_t compute = read_word(reader, COMPUTE, compute_name, NULL);
   row->compute = compute_name(NULL, compute);
-  row->beside = (enum pz_beside_activity)read_word(reader, BESIDE, beside_name);
+  row->beside = (enum pz_beside_activity)read_word(reader, BESIDE, text_at, pz_beside_names);
   bool is_elementwise = compute >= 2;
   row->m = read_count(reader, M, 1);
   row->n = read_count(reader, N, 1);
@@ -154,32 +128,47 @@ static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_
              reader->line);
 }
 
-/* Predicts the slowdown.  Transfers to and from the host use engines, which slow down nothing. */
-static double predict_slowdown(const struct pz_chip *chip, const struct pz_beside_row *row) {
-  const struct pz_constants *constants = &pz_constants_default;
-  if (row->beside != PZ_BESIDE_RESIDENT) return 1;
-  double part = (double)row->sms / (double)chip->tensor.cores;
-  if (row->compute == ATTENTION) return pz_beside_attention(constants, part);
-  if (row->compute != GEMM) return pz_beside_elementwise(constants, part);
-  struct pz_dims dims = {1, row->m, row->n, row->k};
-  return pz_beside_gemm(constants, chip, &dims, part);
-}
-
+/* Returns the rows of a table with their predicted slowdown, and with the predicted time alone. */
 const struct pz_beside_row *pz_beside_predict_csv(struct pz_call *call, struct pz_cost *cost,
                                                   const char *name, const struct pz_csv *csv) {
   struct beside_reader reader = {.call = call, .name = name, .csv = csv, .chip = &cost->chip};
-  find_columns(&reader);
+  const struct pz_constants *constants = &pz_constants_default;
+  char list[300];
+  pz_text_join(list, sizeof list, text_at, column_names);
+  for (int i = 0; i < COLUMNS; i++) {
+    reader.column[i] = pz_csv_column(csv, column_names[i]);
+    if (reader.column[i] == PZ_NONE && i < N_USED)
+      pz_raise(call, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", name, column_names[i],
+               list);
+  }
+  for (uint32_t c = 0; c < csv->columns; c++) {
+    int i = 0;
+    while (i < COLUMNS && strcmp(column_names[i], csv->cells[c]) != 0) i++;
+    if (i == COLUMNS)
+      pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s", name,
+               csv->cells[c], list);
+  }
+  if (csv->rows > PZ_BESIDE_MOST_ROWS)
+    pz_raise(call, PZ_BAD_INPUT, "%s: more than %d rows", name, PZ_BESIDE_MOST_ROWS);
   struct pz_beside_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
   for (uint32_t i = 0; i < csv->rows; i++) {
     struct pz_beside_row *row = &rows[i];
     read_row(&reader, i, row);
+    double occupied = (double)row->sms / (double)cost->chip.tensor.cores;
+    const struct pz_dims dims = {1, row->m, row->n, row->k};
     if (row->beside == PZ_BESIDE_ENGINE)
       row->reason = "copies within the device by its copy engine are not modelled";
     else if (row->beside == PZ_BESIDE_RESIDENT && cost->chip.execution != PZ_CHIP_STREAM)
       row->reason = "links of this chip have engines of their own: no kernels hold its cores";
+    else if (row->beside != PZ_BESIDE_RESIDENT)
+      row->slowdown = 1; /* transfers to and from the host use engines of their own */
+    else if (row->compute == ATTENTION)
+      row->slowdown = pz_beside_attention(constants, occupied);
+    else if (row->compute == GEMM)
+      row->slowdown = pz_beside_gemm(constants, &cost->chip, &dims, occupied);
     else
-      row->slowdown = predict_slowdown(&cost->chip, row);
-    if (row->compute == ATTENTION) continue;
+      row->slowdown = pz_beside_elementwise(constants, occupied);
+    if (row->compute == ATTENTION) continue; /* its heads are unknown */
     struct pz_ops_row op = {
         .op = pz_ops_find(row->compute), .batch = 1, .m = row->m, .n = row->n, .k = row->k};
     row->own_alone_s = pz_ops_predicted_us(call, cost, &op) * 1e-6;

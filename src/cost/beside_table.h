@@ -18,7 +18,7 @@ enum pz_beside_activity {
   PZ_BESIDE_FROM_HOST, /* a transfer from the host */
   PZ_BESIDE_ACTIVITIES
 };
-extern const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES];
+extern const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES + 1]; /* ends with NULL */
 
 struct pz_beside_row {
   const char *compute; /* the kernel: a word of column `compute` */

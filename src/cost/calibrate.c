@@ -7,7 +7,6 @@
  * the rows, so that the other half shows which groups gain from the fit, and then with all rows for
  * the groups that did.
  *
- * Sections: errors of a table, constants of each group, the fit, the report, the public function.
  * This file knows the names of calibration constants and kernels; how they determine a time is
  * known to cost/ops_table.h only. */
 #include "cost/calibrate.h"
@@ -24,6 +23,7 @@
 #include "cost/constants.h"
 #include "cost/fit.h"
 
+/* Returns the relative error of each row: predicted over measured time, less 1. */
 const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *chip,
                                     const struct pz_measured *measured) {
   double *errors = pz_alloc(call, measured->n, sizeof *errors);
@@ -38,6 +38,7 @@ const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *
 
 /* ---- the constants of each group ------------------------------------------------------------- */
 
+/* The fit of one group: constants of the calibration that the same rows depend on. */
 struct group_fit {
   struct pz_call *call;
   struct pz_chip *chip; /* the chip whose constants the search changes */
@@ -48,7 +49,8 @@ struct group_fit {
   struct pz_progress *progress; /* may be NULL */
 };
 
-/* Returns the mean loss over the rows of a group, including the prior of its constants. */
+/* Returns the mean loss over the rows of a group, including the prior of its constants.  `ctx` is
+ * the struct group_fit.  Raises PZ_STOPPED if the user has stopped the fit. */
 static double group_loss(void *ctx) {
   struct group_fit *group = ctx;
   double sum = 0;
@@ -66,7 +68,7 @@ static double group_loss(void *ctx) {
   return (sum + pz_fit_prior(&group->fit)) / group->n_rows;
 }
 
-/* Returns the last component of a key such as "calibration.startup_s". */
+/* Returns the name of a constant without its path: startup_s of "calibration.startup_s". */
 static const char *last_component(const char *key) {
   const char *dot = strrchr(key, '.');
   return dot ? dot + 1 : key;
@@ -79,8 +81,8 @@ struct constant_list {
   void *base;
 };
 
-/* Adds a constant by its name to the fit.  If it has the value of an uncalibrated chip, the search
- * begins at `guess` instead, unless that is 0. */
+/* Adds the constant `name` of a list to the fit.  If it has the value of an uncalibrated chip, the
+ * search begins at `guess` instead, unless that is 0. */
 static void add_constant(struct group_fit *group, const struct constant_list *list,
                          const char *name, double guess) {
   for (size_t i = 0; i < list->n; i++) {
@@ -92,19 +94,13 @@ static void add_constant(struct group_fit *group, const struct constant_list *li
   }
 }
 
-/* Lists the constants of a calibration, without those of its kernels. */
-static struct constant_list calibration_constants(struct pz_calibration *calibration) {
-  struct constant_list list = {.base = calibration};
-  list.keys = pz_calibration_constants(&list.n);
-  return list;
-}
-
 /* Adds the constants of 16-bit GEMMs.  Constants that only some shapes depend on are added if there
  * are rows of such shapes: batches, and n or k that are not multiples of 8 (even) or not of 2
  * (odd).  The initial guesses are about those of an H200. */
 static void add_gemm_constants(struct group_fit *group) {
   struct pz_calibration *calibration = &group->chip->calibration;
-  const struct constant_list list = calibration_constants(calibration);
+  struct constant_list list = {.base = calibration};
+  list.keys = pz_calibration_constants(&list.n);
   bool has_batched = false, has_even = false, has_odd = false;
   for (uint32_t i = 0; i < group->n_rows; i++) {
     const struct pz_ops_row *row = &group->measured->rows[group->rows[i]];
@@ -126,8 +122,6 @@ static void add_gemm_constants(struct group_fit *group) {
   if (has_odd) add_constant(group, &list, "odd_rows", 0);
 }
 
-static bool is_attention(const char *kernel) { return strncmp(kernel, "attention", 9) == 0; }
-
 /* Returns the initial constants of a kernel that the chip does not have yet.  They are copied from
  * a related kernel: attention from the forward kernel of the same library, or else from the default
  * attention kernel; a backward kernel from the default kernel, with the time per row of its forward
@@ -137,7 +131,8 @@ static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *n
   char parent_name[sizeof chip->calibration.kernels[0].kind];
   pz_text_copy(parent_name, sizeof parent_name, name);
   char *suffix = strrchr(parent_name, '_');
-  bool attention = is_attention(name), backward = suffix && strcmp(suffix, "_bwd") == 0;
+  bool attention = strncmp(name, "attention", 9) == 0;
+  bool backward = suffix && strcmp(suffix, "_bwd") == 0;
   if (suffix) *suffix = '\0';
   const struct pz_kernel *parent = pz_chip_kernel(chip, parent_name);
   const struct pz_kernel *fallback = pz_chip_kernel(chip, attention ? "attention" : "default");
@@ -153,27 +148,24 @@ static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *n
   return kernel;
 }
 
-/* Returns the kernel of this name, which is added to the chip if it has none. */
-static struct pz_kernel *find_or_add_kernel(struct pz_call *call, struct pz_chip *chip,
-                                            const char *name) {
-  struct pz_calibration *calibration = &chip->calibration;
-  for (int i = 0; i < calibration->n_kernels; i++)
-    if (strcmp(calibration->kernels[i].kind, name) == 0) return &calibration->kernels[i];
-  if (calibration->n_kernels == PZ_CHIP_MOST_KERNELS)
-    pz_raise(call, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'", chip->name,
-             PZ_CHIP_MOST_KERNELS, name);
-  struct pz_kernel kernel = initial_kernel(chip, name);
-  struct pz_kernel *added = &calibration->kernels[calibration->n_kernels++];
-  *added = kernel;
-  return added;
-}
-
-/* Adds the constants of a kernel that is no GEMM.  Few rows determine only its efficiency. */
-static void add_kernel_constants(struct group_fit *group, struct pz_kernel *kernel) {
+/* Adds the constants of the kernel `name`, which is no GEMM; the chip gets the kernel if it has
+ * none.  Few rows determine only its efficiency. */
+static void add_kernel_constants(struct group_fit *group, const char *name) {
   static const char *const vector_only[] = {"value_latency_s", "row_s", "long_row_again",
                                             "block_row_s", "block_value_s"};
-  bool attention = is_attention(kernel->kind), experts = strcmp(kernel->kind, "experts") == 0;
-  struct constant_list list = {.base = kernel};
+  struct pz_calibration *calibration = &group->chip->calibration;
+  bool attention = strncmp(name, "attention", 9) == 0, experts = strcmp(name, "experts") == 0;
+  int index = 0;
+  while (index < calibration->n_kernels && strcmp(calibration->kernels[index].kind, name) != 0)
+    index++;
+  if (index == PZ_CHIP_MOST_KERNELS)
+    pz_raise(group->call, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
+             group->chip->name, PZ_CHIP_MOST_KERNELS, name);
+  struct constant_list list = {.base = &calibration->kernels[index]};
+  if (index == calibration->n_kernels) {
+    calibration->kernels[index] = initial_kernel(group->chip, name);
+    calibration->n_kernels++;
+  }
   list.keys = pz_kernel_constants(&list.n);
   if (experts) add_constant(group, &list, "efficiency", 0);
   if (attention)
@@ -191,7 +183,8 @@ static void add_kernel_constants(struct group_fit *group, struct pz_kernel *kern
     add_constant(group, &list, vector_only[i], 0);
 }
 
-/* The constants of collectives over the chip's link, with the ranges of a chip file. */
+/* The constants of collectives over the chip's link: the least and most value of each in a chip
+ * file. */
 #define LINK(name, least, most)                                                                    \
   {                                                                                                \
     .key = "link." #name, .offset = offsetof(struct pz_collective_facts, name), .min = least,      \
@@ -204,27 +197,14 @@ static const struct pz_key link_constants[] = {
 };
 enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
 
-/* Adds the constants of the link.  The initial guesses are those of an A100. */
-static void add_link_constants(struct group_fit *group) {
-  static const double guesses[LINK_CONSTANTS] = {0.76, 1e-5, 0};
-  const struct constant_list list = {link_constants, LINK_CONSTANTS, &group->chip->collectives};
-  for (int i = 0; i < LINK_CONSTANTS; i++)
-    add_constant(group, &list, last_component(link_constants[i].key), guesses[i]);
-}
-
 /* ---- the fit --------------------------------------------------------------------------------- */
 
 /* A group of constants that the same rows depend on. */
 struct group_key {
   const char *kernel; /* a kernel's name; "link" for collectives; "" for GEMMs */
   bool fp8;           /* the speedup of fp8 GEMMs; kernel is "" then */
+  const char *name;   /* name in messages */
 };
-
-/* Returns the name of a group in messages. */
-static const char *group_name(const struct group_key *key) {
-  if (key->fp8) return "fp8 products";
-  return *key->kernel ? key->kernel : "products";
-}
 
 /* Returns whether the time of a row depends on the constants of a group.  Small fp8 linear layers
  * spend more time in the cast than in the GEMM and say nothing about its speedup. */
@@ -255,12 +235,16 @@ static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_us
     rows[i] = rows[(uint64_t)i * n_found / group->n_rows];
 
   if (key->fp8) {
-    const struct constant_list list = calibration_constants(&group->chip->calibration);
+    struct constant_list list = {.base = &group->chip->calibration};
+    list.keys = pz_calibration_constants(&list.n);
     add_constant(group, &list, "fp8_speedup", 1.8);
   } else if (strcmp(key->kernel, "link") == 0) {
-    add_link_constants(group);
+    static const double guesses[LINK_CONSTANTS] = {0.76, 1e-5, 0}; /* about those of an A100 */
+    const struct constant_list list = {link_constants, LINK_CONSTANTS, &group->chip->collectives};
+    for (int i = 0; i < LINK_CONSTANTS; i++)
+      add_constant(group, &list, last_component(link_constants[i].key), guesses[i]);
   } else if (*key->kernel) {
-    add_kernel_constants(group, find_or_add_kernel(group->call, group->chip, key->kernel));
+    add_kernel_constants(group, key->kernel);
   } else {
     add_gemm_constants(group);
   }
@@ -269,28 +253,7 @@ static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_us
   pz_fit_search(&group->fit);
 }
 
-/* The groups that rows of a table depend on, in the order of operators, and the fp8 group. */
-struct group_list {
-  struct group_key keys[PZ_CHIP_MOST_KERNELS + 3];
-  int n;
-};
-
-/* Lists the groups that at least one row depends on, and the fp8 group. */
-static struct group_list list_groups(const struct pz_measured *measured) {
-  enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 };
-  struct group_list groups = {.n = 0};
-  for (uint32_t op = 0; pz_ops_name(op); op++)
-    for (uint32_t i = 0; i < measured->n; i++) {
-      const char *kernel = pz_ops_kernel(&measured->rows[i]);
-      if (measured->rows[i].op != op || !kernel) continue;
-      int index = 0;
-      while (index < groups.n && strcmp(groups.keys[index].kernel, kernel) != 0) index++;
-      if (index == groups.n && groups.n < MOST_GROUPS) groups.keys[groups.n++].kernel = kernel;
-    }
-  groups.keys[groups.n++] = (struct group_key){"", true};
-  return groups;
-}
-
+/* The result of a group's validation. */
 struct validated_errors {
   double before, after; /* mean errors of the group's rows that the fit did not use */
   uint32_t n_rows;
@@ -324,16 +287,10 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
   return errors;
 }
 
-/* Returns whether the group of this name was rejected before. */
-static bool is_rejected(const struct pz_vec *rejected, const char *name) {
-  for (uint32_t i = 0; i < rejected->n; i++)
-    if (strcmp(pz_vec_at(rejected, struct pz_rejected_fit, i)->name, name) == 0) return true;
-  return false;
-}
-
-/* Fits every group of *chip to the rows with is_used[i], or to all rows if `is_used` is NULL.  If
- * `rejected` is not NULL, groups in it are left alone, and groups whose fit does not pass its
- * validation get their old constants back and are added to it. */
+/* Fits every group of *chip to the rows i with is_used[i], or to all rows if `is_used` is NULL.
+ * The groups in the list `rejected` (struct pz_rejected_fit) are left alone; a group whose fit
+ * fails its validation gets its old constants back and is added to the list.  If `rejected` is
+ * NULL, no fit is validated. */
 static void fit_groups(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_measured *measured, const bool *is_used,
                        struct pz_vec *rejected, struct pz_progress *progress) {
@@ -342,13 +299,29 @@ static void fit_groups(struct pz_call *call, struct pz_chip *chip,
   struct group_fit group = {
       .call = &work, .chip = &fitted, .measured = measured, .progress = progress};
   uint32_t *rows = pz_alloc(&work, measured->n, sizeof *rows);
-  const struct group_list groups = list_groups(measured);
-  pz_progress_next(progress, is_used ? "fit to one half" : "fit to all", "kernels",
-                   (uint64_t)groups.n);
-  for (int i = 0; i < groups.n; i++) {
-    const struct group_key *key = &groups.keys[i];
+  /* The groups are those that at least one row depends on, in the order of operators, and fp8. */
+  enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 };
+  struct group_key groups[MOST_GROUPS + 1];
+  int n_groups = 0;
+  for (uint32_t op = 0; pz_ops_name(op); op++)
+    for (uint32_t i = 0; i < measured->n; i++) {
+      const char *kernel = pz_ops_kernel(&measured->rows[i]);
+      if (measured->rows[i].op != op || !kernel) continue;
+      int index = 0;
+      while (index < n_groups && strcmp(groups[index].kernel, kernel) != 0) index++;
+      if (index == n_groups && n_groups < MOST_GROUPS)
+        groups[n_groups++] = (struct group_key){kernel, false, *kernel ? kernel : "products"};
+    }
+  groups[n_groups++] = (struct group_key){"", true, "fp8 products"};
+  const char *progress_name = is_used ? "fit to one half" : "fit to all";
+  pz_progress_next(progress, progress_name, "kernels", (uint64_t)n_groups);
+  for (int i = 0; i < n_groups; i++) {
+    const struct group_key *key = &groups[i];
     pz_progress_add(progress, i > 0);
-    if (rejected && is_rejected(rejected, group_name(key))) continue;
+    bool is_rejected = false;
+    for (uint32_t r = 0; rejected && r < rejected->n && !is_rejected; r++)
+      is_rejected = strcmp(pz_vec_at(rejected, struct pz_rejected_fit, r)->name, key->name) == 0;
+    if (is_rejected) continue;
     struct pz_chip before = fitted;
     fit_group(&group, rows, is_used, key);
     if (!rejected) continue;
@@ -356,7 +329,7 @@ static void fit_groups(struct pz_call *call, struct pz_chip *chip,
     bool is_better = errors.after < errors.before && !errors.an_op_is_worse;
     if (errors.n_rows == 0 || is_better) continue;
     fitted = before;
-    struct pz_rejected_fit fit = {group_name(key), errors.before, errors.after};
+    struct pz_rejected_fit fit = {key->name, errors.before, errors.after};
     if (group.fit.n) pz_append(call, rejected, &fit);
   }
   pz_progress_finish(progress, NULL);
@@ -371,21 +344,8 @@ void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-/* Adds the errors of a row on the old chip and the chips fitted to half and to all rows. */
-static void add_residual(struct pz_fit_residual *sums, const double errors[3],
-                         bool in_fitted_half) {
-  sums->rows++;
-  sums->before += fabs(errors[0]);
-  if (in_fitted_half) {
-    sums->fitted_half += fabs(errors[1]);
-  } else {
-    sums->held++;
-    sums->held_half += fabs(errors[1]);
-  }
-  sums->after += fabs(errors[2]);
-}
-
-/* Turns the sums of add_residual() into means. */
+/* Turns the sums of absolute errors in *residual into means over its rows: all of them, those that
+ * the fit to one half used, and those that it did not use (held). */
 static void sums_to_means(struct pz_fit_residual *residual) {
   uint32_t fitted = residual->rows - residual->held;
   residual->before /= residual->rows;
@@ -394,7 +354,8 @@ static void sums_to_means(struct pz_fit_residual *residual) {
   if (residual->held) residual->held_half /= residual->held;
 }
 
-/* Reports the mean errors of each operator that has rows, and of all rows. */
+/* Reports the mean errors of each operator that has rows, and of all rows.  errors[] are those of
+ * the old chip and of the chips fitted to the half with is_used[i] and to all rows. */
 static void report_residuals(struct pz_call *call, const struct pz_measured *measured,
                              const double *const errors[3], const bool *is_used,
                              struct pz_calibrated *result) {
@@ -404,9 +365,18 @@ static void report_residuals(struct pz_call *call, const struct pz_measured *mea
     struct pz_fit_residual residual = {.op = pz_ops_name(op)};
     for (uint32_t i = 0; i < measured->n; i++) {
       if (measured->rows[i].op != op) continue;
-      const double row_errors[] = {errors[0][i], errors[1][i], errors[2][i]};
-      add_residual(&residual, row_errors, is_used[i]);
-      add_residual(&result->all, row_errors, is_used[i]);
+      struct pz_fit_residual *const sums[] = {&residual, &result->all};
+      for (int s = 0; s < 2; s++) {
+        sums[s]->rows++;
+        sums[s]->before += fabs(errors[0][i]);
+        sums[s]->after += fabs(errors[2][i]);
+        if (is_used[i]) {
+          sums[s]->fitted_half += fabs(errors[1][i]);
+          continue;
+        }
+        sums[s]->held++;
+        sums[s]->held_half += fabs(errors[1][i]);
+      }
     }
     if (residual.rows == 0) continue;
     sums_to_means(&residual);
@@ -418,9 +388,9 @@ static void report_residuals(struct pz_call *call, const struct pz_measured *mea
   result->n_residuals = residuals.n;
 }
 
-/* Appends a constant to the list of changes if the fit changed it.  `old` (NULL: the chip had no
- * such kernel), `initial` and `fitted` are the structs that contain it: of the old chip, at the
- * beginning of the search, and of the fitted chip. */
+/* Appends a constant to the list of changes if the fit changed it.  Three structs contain its
+ * value: `old` that of the old chip (NULL if this has no such kernel), `initial` that at the
+ * beginning of the search, and `fitted` that of the fitted chip. */
 static void append_change(struct pz_call *call, struct pz_vec *changes, const char *kernel,
                           const struct pz_key *key, const void *old, const void *initial,
                           const void *fitted) {
@@ -461,16 +431,9 @@ static void report_changes(struct pz_call *call, const struct pz_chip *chip,
   result->n_changes = changes.n;
 }
 
-/* Returns whether the time of any row depends on the constants of a group. */
-static bool any_row_depends_on(const struct pz_measured *measured, const struct group_key *key) {
-  for (uint32_t i = 0; i < measured->n; i++)
-    if (row_depends_on(&measured->rows[i], key)) return true;
-  return false;
-}
-
 /* Raises PZ_BAD_INPUT for times that no chip like this one could show: they are in another unit, of
- * another chip, or wrong.  The allowance is for the start-up time, which the description of an
- * uncalibrated chip lacks. */
+ * another chip, or wrong.  errors[i] is the relative error of row i.  The allowance is for the
+ * start-up time, which the description of an uncalibrated chip lacks. */
 static void check_times(struct pz_call *call, const struct pz_chip *chip,
                         const struct pz_measured *measured, const double *errors) {
   static const double MOST_FACTOR = 50, STARTUP_ALLOWANCE_US = 10;
@@ -488,6 +451,8 @@ static void check_times(struct pz_call *call, const struct pz_chip *chip,
   }
 }
 
+/* Fits the chip to half of the rows, validates the groups with the other half, fits the groups that
+ * passed to all rows, and reports errors and changes. */
 struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const struct pz_chip *chip,
                                                   const struct pz_measured *measured,
                                                   struct pz_progress *progress) {
@@ -518,14 +483,16 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
   report_residuals(call, measured, errors, is_used, &result);
   report_changes(call, chip, &result);
   /* Reports the groups of constants that kept their values because no row depends on them. */
-  const struct group_key gemms = {"", false}, fp8_gemms = {"", true};
-  const char **kept = pz_alloc(call, (size_t)chip->calibration.n_kernels + 2, sizeof *kept);
+  int n_kernels = chip->calibration.n_kernels;
+  const char **kept = pz_alloc(call, (size_t)n_kernels + 2, sizeof *kept);
   uint32_t n = 0;
-  if (!any_row_depends_on(measured, &gemms)) kept[n++] = group_name(&gemms);
-  if (!any_row_depends_on(measured, &fp8_gemms)) kept[n++] = group_name(&fp8_gemms);
-  for (int k = 0; k < chip->calibration.n_kernels; k++) {
-    const struct group_key key = {chip->calibration.kernels[k].kind, false};
-    if (!any_row_depends_on(measured, &key)) kept[n++] = pz_copy_text(call, key.kernel);
+  for (int k = -2; k < n_kernels; k++) { /* GEMMs of 16 bits, fp8 GEMMs, and the kernels */
+    const char *kernel = k < 0 ? "" : chip->calibration.kernels[k].kind;
+    const struct group_key key = {kernel, k == -1, k < -1 ? "products" : "fp8 products"};
+    bool has_rows = false;
+    for (uint32_t i = 0; i < measured->n && !has_rows; i++)
+      has_rows = row_depends_on(&measured->rows[i], &key);
+    if (!has_rows) kept[n++] = k < 0 ? key.name : pz_copy_text(call, kernel);
   }
   result.kept = kept;
   result.n_kept = n;
@@ -568,7 +535,7 @@ struct calibrate_args {
   struct pz_calibrated **out;
 };
 
-/* The body of pz_calibrate(). */
+/* The body of pz_calibrate(): loads the rows, fits, and names the fitted chip after its file. */
 static void calibrate(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
   struct pz_calibrate_options options = pz_calibrate_options_default();

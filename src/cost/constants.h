@@ -13,18 +13,13 @@ struct pz_constants {
 
 extern const struct pz_constants pz_constants_default;
 
-/* Returns the bytes of HBM that are not available to the allocator of a process: those of the CUDA
- * context, or of the runtime, and of the buffers of collectives. */
+/* Returns the bytes of HBM that the allocator of a process cannot use: on a GPU those of the CUDA
+ * context and of the buffers of collectives, on other chips those of the runtime. */
 double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
 
-/* Returns the bytes that the allocator of a process can reserve.  All checks of whether a plan fits
- * use this function.  Gaps between blocks are part of what a plan reserves (pz_plan_reserved in
- * step/training_memory.h). */
+/* Returns the bytes of HBM that the allocator of a process can reserve, including gaps between
+ * blocks.  All checks of whether a plan fits use this function. */
 double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
-
-/* Returns the bytes of HBM that a device needs if its allocator reserves `bytes`. */
-double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *constants,
-                     double bytes);
 
 /* Returns the bytes of the host's memory that offloaded state of one device may fill. */
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *constants);

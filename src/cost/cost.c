@@ -14,8 +14,7 @@
  *    data sheet each operator runs at its own constant clock (cost/power.h).
  *  - A collective of a graph is a ring inside each level of the network (pz_collective_s()).
  *
- * Sections: the object and its cache, GEMMs, the other operators, the optimizer, the public
- * functions.  This file knows nothing of layers, pipelines or training plans. */
+ * This file knows nothing of layers, pipelines or training plans. */
 #include "cost/cost.h"
 
 #include <math.h>
@@ -76,10 +75,10 @@ static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
   return numbers ^ tiles ^ (uint64_t)chip->cold;
 }
 
-/* The network is `net`, or else a flat one with the links of the chip, or else none. */
+/* The network is `net`, or else one level with the links of the chip, or else none. */
 void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net) {
-  static const int64_t ANY_DEVICES = INT64_C(1) << 32;
+  static const int64_t ANY_DEVICES = INT64_C(1) << 32; /* more than any group has */
   cost->chip = *chip;
   cost->static_watts = pz_power_static_watts(chip);
   cost->chip_key = mapping_fingerprint(chip);
@@ -94,18 +93,12 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
   cost->net.level[0].collectives = pz_cluster_facts(&cost->net, &chip->collectives);
 }
 
-/* Initialises a cost model whose cache is allocated in `arena`. */
-static void init_in_arena(struct pz_arena *arena, struct pz_cost *cost, const struct pz_chip *chip,
-                          const struct pz_cluster *net) {
-  pz_map_init(&cost->seen, arena);
-  pz_vec_init(&cost->mappings, arena, sizeof(struct pz_mapping));
-  pz_cost_set_chip(cost, chip, net);
-}
-
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
   *cost = (struct pz_cost){0};
   pz_arena_init(&cost->arena);
-  init_in_arena(&cost->arena, cost, chip, net);
+  pz_map_init(&cost->seen, &cost->arena);
+  pz_vec_init(&cost->mappings, &cost->arena, sizeof(struct pz_mapping));
+  pz_cost_set_chip(cost, chip, net);
 }
 
 void pz_cost_release(struct pz_cost *cost) {
@@ -116,7 +109,9 @@ struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
                                const struct pz_cluster *net) {
   struct pz_call own;
   struct pz_cost *cost = pz_object_new(call, sizeof *cost, &own);
-  init_in_arena(own.arena, cost, chip, net);
+  pz_map_init(&cost->seen, own.arena);
+  pz_vec_init(&cost->mappings, own.arena, sizeof(struct pz_mapping));
+  pz_cost_set_chip(cost, chip, net);
   return cost;
 }
 
@@ -126,7 +121,7 @@ struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
  * are fastest at the clock that its technology sustains, because arithmetic that HBM traffic hides
  * at the nominal clock does not stay hidden if the power limit lowers the clock.  For such GPUs,
  * and if `by_hbm` is false, HBM traffic does not influence the choice: the mapping is found with a
- * practically unlimited HBM rate, and its HBM time is scaled back. */
+ * practically unlimited HBM rate, and times are then scaled back to the nominal chip. */
 static struct pz_mapping find_library_mapping(struct pz_call *call, const struct pz_chip *nominal,
                                               const struct pz_product *product, bool by_hbm) {
   static const double UNLIMITED = 1e9;
@@ -151,7 +146,8 @@ static struct pz_mapping find_library_mapping(struct pz_call *call, const struct
   return mapping;
 }
 
-/* Returns the mapping of a GEMM on a chip with this fingerprint, from the cache if it is there. */
+/* Returns the mapping of a GEMM on a chip, from the cache if it is there.  chip_key is the chip's
+ * fingerprint.  HBM traffic influences the choice of tiles only if `by_hbm` is true. */
 static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *cost,
                                         const struct pz_chip *chip, uint64_t chip_key,
                                         const struct pz_product *product, bool by_hbm) {
@@ -171,28 +167,27 @@ static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *co
   return mapping;
 }
 
-/* Returns the fingerprint of a chip, which the cost model of this chip already contains. */
-static uint64_t find_chip_key(const struct pz_cost *cost, const struct pz_chip *chip) {
-  return chip == &cost->chip ? cost->chip_key : mapping_fingerprint(chip);
-}
-
+/* Returns the fastest mapping of a GEMM. */
 struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_chip *chip,
                                       const struct pz_product *product) {
-  return cached_mapping(call, cost, chip, find_chip_key(cost, chip), product, true);
+  uint64_t chip_key = chip == &cost->chip ? cost->chip_key : mapping_fingerprint(chip);
+  return cached_mapping(call, cost, chip, chip_key, product, true);
 }
 
-/* A tuned kernel tries all its tiles.  Because the HBM traffic of a grouped GEMM is not that of a
- * batch of GEMMs, HBM traffic does not influence which tiles a library chooses. */
+/* Returns the fastest mapping.  A tuned kernel uses the fastest of its tiles, whose rows are
+ * TILE_ROWS.  Because the HBM traffic of a grouped GEMM is not that of a batch of GEMMs, HBM
+ * traffic does not influence which tiles a library chooses. */
 struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_chip *chip,
                                       const struct pz_grouped *grouped) {
+  static const int64_t TILE_ROWS[] = {16, 32, 64, 128, 256};
   bool has_tiles = chip->calibration.n_tiles > 0, is_tuned = grouped->tuned && has_tiles;
-  uint64_t chip_key = find_chip_key(cost, chip);
+  uint64_t chip_key = chip == &cost->chip ? cost->chip_key : mapping_fingerprint(chip);
+  size_t n_tiles = is_tuned ? sizeof TILE_ROWS / sizeof *TILE_ROWS : 1;
   struct pz_mapping best;
-  for (int i = 0; i == 0 || (is_tuned && pz_grouped_tile(i)); i++) {
-    struct pz_product product =
-        pz_grouped_product(chip, grouped, is_tuned ? pz_grouped_tile(i) : 0);
+  for (size_t i = 0; i < n_tiles; i++) {
+    struct pz_product product = pz_grouped_product(chip, grouped, is_tuned ? TILE_ROWS[i] : 0);
     struct pz_mapping mapping = cached_mapping(call, cost, chip, chip_key, &product, !has_tiles);
     pz_grouped_set_hbm_traffic(chip, grouped, &mapping);
     if (i == 0 || mapping.latency_s < best.latency_s) best = mapping;
@@ -200,7 +195,8 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   return best;
 }
 
-/* Returns the vector operations of an operator's tail, and adds their energy to *energy_j. */
+/* Returns the number of vector operations of an operator's element-wise tail, and adds their energy
+ * to *energy_j. */
 static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
   double ops = 0;
   for (uint32_t i = 0; i < op->n_tail; i++)
@@ -210,6 +206,7 @@ static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, d
   return ops;
 }
 
+/* Returns the work of a GEMM operator besides its GEMM: bytes beyond its operands, and its tail. */
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op) {
   const struct pz_dims *dims = &op->dims;
   double batch = (double)dims->batch, m = (double)dims->m, n = (double)dims->n, k = (double)dims->k;
@@ -222,17 +219,14 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct p
   return extra;
 }
 
-/* Returns whether buffer rates are proportional to the clock, as on all chips but GPUs. */
-static bool buffer_rates_follow_clock(const struct pz_chip *chip) {
-  return chip->execution != PZ_CHIP_STREAM;
-}
-
+/* Returns the energy of a mapped GEMM and the seconds for which it needs each resource. */
 struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum pz_format format,
                                    const struct pz_mapping *mapping) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   double array_s = fmax(fmax(mapping->compute_s, mapping->glb_s), mapping->local_s);
-  double core_s = buffer_rates_follow_clock(chip) ? array_s : mapping->compute_s;
-  /* a bound counts the products alone, because any mapping needs them, and only in 16 bits */
+  /* The rates of buffers are proportional to the clock on all chips but GPUs. */
+  double core_s = chip->execution != PZ_CHIP_STREAM ? array_s : mapping->compute_s;
+  /* A bound counts the products alone, because any mapping needs them, and only in 16 bits. */
   if (chip->bounds_others)
     core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(chip) : 0;
   double least_hbm_bytes =
@@ -246,6 +240,8 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
                           .glb_s = mapping->glb_s};
 }
 
+/* Sets latency and energy of a mapped GEMM on an unmeasured chip to those at the clock that its
+ * power limit allows. */
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping) {
   if (!chip->cold) return;
@@ -337,7 +333,7 @@ static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *o
   out->glb_s = time.glb_s;
   out->bound = time.bound;
   double core_s = time.compute_s;
-  if (buffer_rates_follow_clock(chip)) core_s = fmax(time.compute_s, time.glb_s);
+  if (chip->execution != PZ_CHIP_STREAM) core_s = fmax(time.compute_s, time.glb_s);
   *work = (struct pz_work){.core_j = energy_j - bytes * tech->hbm_j,
                            .outside_j = bytes * tech->hbm_j,
                            .startup_s = time.startup_s + time.rows_s,
@@ -345,20 +341,6 @@ static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *o
                            .hbm_s = time.hbm_s,
                            .lane_s = time.compute_s,
                            .glb_s = time.glb_s};
-}
-
-/* Estimates flash attention with the library and mask of the cost model. */
-static void estimate_attention_op(const struct pz_cost *cost, const struct pz_op *op,
-                                  struct pz_estimate *out, struct pz_work *work) {
-  struct pz_attention_work attention = {.dims = op->dims,
-                                        .direction = op->direction,
-                                        .causal = cost->causal,
-                                        .library = cost->attention_library,
-                                        .span = op->span,
-                                        .bytes = (double)(op->bytes_read + op->bytes_written)};
-  pz_attention_cost(&cost->chip, &attention, out, work);
-  out->utilisation =
-      (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(&cost->chip) * out->latency_s);
 }
 
 /* Estimates a chunked scan of a state-space layer. */
@@ -389,7 +371,8 @@ static void estimate_scan_op(const struct pz_cost *cost, const struct pz_op *op,
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(chip) * out->latency_s);
 }
 
-/* Estimates a collective.  A pass of a ring sends (g-1)/g of the tensor; an all-reduce has two. */
+/* Estimates a collective.  A pass of a ring over g devices sends (g-1)/g of the tensor, and an
+ * all-reduce has two passes.  Raises PZ_BAD_USE if the network cannot run it. */
 static void estimate_collective_op(struct pz_call *call, const struct pz_cost *cost,
                                    const struct pz_op *op, struct pz_estimate *out) {
   if (cost->net.n_levels == 0)
@@ -412,15 +395,25 @@ static void estimate_collective_op(struct pz_call *call, const struct pz_cost *c
   out->bound = PZ_BOUND_LINK;
 }
 
+/* Returns the estimate of an operator by the model for its kind.  Static power is added, or on an
+ * unmeasured chip the clock that its power limit allows is found. */
 struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
                                   const struct pz_op *op, struct pz_work *work) {
   struct pz_estimate estimate = {.bound = PZ_BOUND_STARTUP};
   struct pz_work ignored_work;
   if (!work) work = &ignored_work;
   *work = (struct pz_work){0};
-  if (op->kind == PZ_OP_ATTENTION)
-    estimate_attention_op(cost, op, &estimate, work);
-  else if (pz_op_is_scan(op->kind))
+  if (op->kind == PZ_OP_ATTENTION) {
+    struct pz_attention_work attention = {.dims = op->dims,
+                                          .direction = op->direction,
+                                          .causal = cost->causal,
+                                          .library = cost->attention_library,
+                                          .span = op->span,
+                                          .bytes = (double)(op->bytes_read + op->bytes_written)};
+    pz_attention_cost(&cost->chip, &attention, &estimate, work);
+    estimate.utilisation =
+        (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(&cost->chip) * estimate.latency_s);
+  } else if (pz_op_is_scan(op->kind))
     estimate_scan_op(cost, op, &estimate, work);
   else if (op->matmul_flop)
     estimate_gemm_op(call, cost, op, &estimate, work);
@@ -447,6 +440,7 @@ struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
  * root (15 cycles) and a division (10 cycles). */
 static const double ADAM_CYCLES = 35;
 
+/* Returns time and energy of an Adam step that moves `bytes` at `efficiency` of the HBM rate. */
 struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
                                        double efficiency) {
   const struct pz_chip *chip = &cost->chip;
@@ -461,6 +455,8 @@ struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes,
   return power;
 }
 
+/* Sets *out to the estimate of Adam as one vector kernel that moves bytes_per_param for each
+ * parameter. */
 void pz_cost_optimizer(const struct pz_chip *chip, double params, double bytes_per_param,
                        struct pz_estimate *out) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
@@ -477,6 +473,7 @@ void pz_cost_optimizer(const struct pz_chip *chip, double params, double bytes_p
 
 /* ---- the public functions -------------------------------------------------------------------- */
 
+/* The arguments of the public functions, each of which uses some of them. */
 struct cost_args {
   const struct pz_chip *chip;
   const struct pz_cluster *net;

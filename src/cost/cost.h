@@ -28,7 +28,8 @@ struct pz_cost {
   uint64_t asked, found;          /* lookups and hits of the cache */
 };
 
-/* Initialises a cost model for pz_cost_release().  If `net` is NULL, it has the chip's link. */
+/* Initialises a cost model, which pz_cost_release() frees.  If `net` is NULL, its network has one
+ * level, with the chip's link. */
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
 void pz_cost_release(struct pz_cost *cost);
 
@@ -36,7 +37,7 @@ void pz_cost_release(struct pz_cost *cost);
 struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
                                const struct pz_cluster *net);
 
-/* Replaces chip and network; the cache is kept. */
+/* Replaces chip and network, and keeps the cache, because its keys contain the chip's numbers. */
 void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net);
 
@@ -76,9 +77,11 @@ struct pz_product_extra {
   double energy_j; /* energy of both */
 };
 
+/* Returns the work of a GEMM operator besides its GEMM. */
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op);
 
-/* Returns the latency of a GEMM operator without start-up; its GEMM takes core_s and hbm_s. */
+/* Returns the latency of a GEMM operator without start-up: the longest of its GEMM on the cores
+ * (core_s), of its tail, and of all HBM traffic (that of the GEMM takes hbm_s). */
 static inline double pz_cost_with_extra_s(const struct pz_product_extra *extra, double core_s,
                                           double hbm_s, double lane_ops_per_s) {
   double tail_s = extra->tail_ops / lane_ops_per_s, total_hbm_s = hbm_s + extra->hbm_s;

@@ -15,33 +15,26 @@
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-/* Returns the integral of x^(n-1) from a to b. */
+/* Returns the integral of x^(n-1) from a to b, which is log(b / a) for n = 0. */
 static double power_integral(double n, double a, double b) {
   return fabs(n) < 1e-9 ? log(b / a) : (pow(b, n) - pow(a, n)) / n;
 }
 
-/* Returns the value on [a, b] below which a part of the samples of the density x^-skew is. */
-static double power_quantile(double skew, double part, double a, double b) {
-  double n = 1 - skew;
-  return fabs(n) < 1e-9 ? a * pow(b / a, part)
-                        : pow(pow(a, n) + part * (pow(b, n) - pow(a, n)), 1 / n);
-}
-
-/* Skewed loads are samples of the density x^-skew from 1 to 0.8 tokens (0.01 to 2 if there are
- * fewer rows than experts), as AIConfigurator's collectors draw them, scaled so that there are
- * tokens x topk rows.  The device with the most rows has the largest of ep sums of one sample for
- * each local expert. The largest of n normal variables is about sqrt(2 ln n) - 0.55 deviations
- * above the mean. */
+/* Skewed loads are samples of the density x^-skew from 1 to 0.8 times the tokens (0.01 to 2 if
+ * there are fewer rows than experts), as AIConfigurator's collectors draw them, scaled so that
+ * there are tokens x topk rows.  The device with the most rows has the largest of ep sums of one
+ * sample for each local expert.  The largest of n normal variables is about sqrt(2 ln n) - 0.55
+ * deviations above the mean. */
 struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double tokens = (double)work->tokens, experts = (double)work->experts, ep = (double)work->ep;
-  double pairs = tokens * (double)work->topk, local_experts = experts / ep,
-         even_rows = ceil(pairs / ep);
+  double pairs = tokens * (double)work->topk; /* pairs of a token and one of its experts */
+  double local_experts = experts / ep, even_rows = ceil(pairs / ep);
   struct pz_experts_load load = {even_rows, ceil(even_rows / fmin(even_rows, local_experts)),
                                  fmin(even_rows, local_experts)};
   if (work->skew <= 0) return load;
   bool is_sparse = pairs <= experts;
-  double smallest_sample = is_sparse ? 0.01 : 1,
-         largest_sample = is_sparse ? 2 : fmax(2, 0.8 * tokens);
+  double smallest_sample = is_sparse ? 0.01 : 1;
+  double largest_sample = is_sparse ? 2 : fmax(2, 0.8 * tokens);
   double normalisation = power_integral(1 - work->skew, smallest_sample, largest_sample);
   double mean = power_integral(2 - work->skew, smallest_sample, largest_sample) / normalisation;
   double mean_square =
@@ -50,8 +43,12 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double busiest_sum =
       local_experts * mean + deviations * sqrt(fmax(0, mean_square - mean * mean) * local_experts);
   double scale = pairs / (experts * mean);
+  /* The largest of n samples is about the quantile n / (n + 1) of the density. */
+  double quantile = experts / (experts + 1), n = 1 - work->skew;
+  double smallest_power = pow(smallest_sample, n), largest_power = pow(largest_sample, n);
   double expected_largest =
-      power_quantile(work->skew, experts / (experts + 1), smallest_sample, largest_sample);
+      fabs(n) < 1e-9 ? smallest_sample * pow(largest_sample / smallest_sample, quantile)
+                     : pow(smallest_power + quantile * (largest_power - smallest_power), 1 / n);
   load.rows = fmax(1, fmin(fmin(busiest_sum, local_experts * expected_largest) * scale,
                            fmin(pairs, tokens * local_experts)));
   if (is_sparse) { /* nearly every row has a different expert */
@@ -71,7 +68,8 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Returns the time in which a vector kernel moves its bytes, without its start-up. */
+/* Returns the seconds in which a vector kernel moves its bytes, without its start-up.  `kind` is an
+ * enum pz_op_kind. */
 static double move_s(const struct pz_chip *chip, int kind, double rows, double cols,
                      double bytes_per_value) {
   double bytes = rows * cols * bytes_per_value;
@@ -81,52 +79,27 @@ static double move_s(const struct pz_chip *chip, int kind, double rows, double c
   return fmax(time.hbm_s, time.glb_s);
 }
 
-/* Returns the time of everything but the GEMMs: start-up, sorting, permutations and casts. */
-static double around_gemms_s(const struct pz_chip *chip, const struct pz_experts_work *work,
-                             const struct pz_experts_load *load) {
-  const struct pz_constants *constants = &pz_constants_default;
-  double tokens = (double)work->tokens, hidden = (double)work->hidden;
-  double inner_width = (double)(work->inter / work->tp),
-         local_experts = (double)(work->experts / work->ep);
-  double operand_bytes = work->fp8 ? 1 : 2, pairs = tokens * (double)work->topk;
-  double s = constants->experts_startup_s + constants->experts_choice_s * (double)work->topk +
-             constants->experts_group_s * local_experts;
-  s += (constants->experts_row_s * load->rows + constants->experts_pair_s * pairs) /
-       (double)chip->vector.cores;
-  if (work->fp8) s += move_s(chip, PZ_OP_CAST, tokens, hidden, 3);
-  s += move_s(chip, PZ_OP_DISPATCH, load->rows, hidden, 2 * operand_bytes);
-  s += move_s(chip, PZ_OP_SWIGLU, load->rows, inner_width, (work->gated ? 4 : 2) + operand_bytes);
-  return s + move_s(chip, PZ_OP_DISPATCH, load->rows + tokens, hidden, 2);
-}
-
-/* Returns the chip in a burst, in which no power limit acts.  Its HBM rate is practically
- * unlimited, so that mappings are those with the least arithmetic; HBM traffic is added with the
- * tuned kernel's own part of the HBM rate (pz_grouped_set_hbm_traffic). */
-static struct pz_chip burst_chip(const struct pz_chip *chip) {
-  static const double UNLIMITED = 1e6;
-  const struct pz_kernel *kernel = pz_chip_kernel(chip, "experts");
-  struct pz_chip burst = *chip;
-  struct pz_calibration *calibration = &burst.calibration;
-  calibration->tensor_efficiency =
-      kernel ? kernel->efficiency : pz_constants_default.experts_efficiency;
-  calibration->throttle = 1;
-  calibration->fp8_speedup = 2;
-  calibration->hbm_read_efficiency = calibration->hbm_write_efficiency = UNLIMITED;
-  return burst;
-}
-
-/* Returns the time of both grouped GEMMs, to the inner width and back, without their start-up.  In
- * a loop, the weights of one pass through the global buffer between two calls of the other. */
+/* Returns the seconds of both grouped GEMMs, to the inner width and back, without their start-up.
+ * In a loop, the weights of one pass through the global buffer between two calls of the other. */
 static double gemms_s(struct pz_call *call, struct pz_cost *cost,
                       const struct pz_experts_work *work, const struct pz_experts_load *load) {
   const struct pz_constants *constants = &pz_constants_default;
   const struct pz_kernel *kernel = pz_chip_kernel(&cost->chip, "experts");
-  struct pz_chip burst = burst_chip(&cost->chip);
+  double hbm_efficiency = kernel ? kernel->hbm_efficiency : constants->experts_hbm_efficiency;
+  /* In a burst no power limit acts.  The HBM rate is practically unlimited, so that mappings are
+   * those with the least arithmetic; HBM traffic is added with the kernel's own part of the HBM
+   * rate (pz_grouped_set_hbm_traffic). */
+  static const double UNLIMITED = 1e6;
+  struct pz_chip burst = cost->chip;
+  struct pz_calibration *calibration = &burst.calibration;
+  calibration->tensor_efficiency = kernel ? kernel->efficiency : constants->experts_efficiency;
+  calibration->throttle = 1;
+  calibration->fp8_speedup = 2;
+  calibration->hbm_read_efficiency = calibration->hbm_write_efficiency = UNLIMITED;
   int64_t inner_width = work->inter / work->tp, first_width = (work->gated ? 2 : 1) * inner_width;
   double weight_row_bytes = (work->fp8 ? 1 : 2) * (double)work->hidden * load->touched;
-  struct pz_grouped_tuned first_tuned = {
-      kernel ? kernel->hbm_efficiency : constants->experts_hbm_efficiency,
-      constants->experts_smooth, weight_row_bytes * (double)inner_width};
+  struct pz_grouped_tuned first_tuned = {hbm_efficiency, constants->experts_smooth,
+                                         weight_row_bytes * (double)inner_width};
   struct pz_grouped_tuned second_tuned = first_tuned;
   second_tuned.beside_bytes = weight_row_bytes * (double)first_width;
   struct pz_grouped first_gemm = {.experts = (int64_t)ceil(load->touched),
@@ -151,6 +124,7 @@ static double gemms_s(struct pz_call *call, struct pz_cost *cost,
   return first.latency_s - first.startup_s + second.latency_s - second.startup_s;
 }
 
+/* Returns the seconds of a repeated call of the routed experts of one device. */
 double pz_experts_s(struct pz_call *call, struct pz_cost *cost,
                     const struct pz_experts_work *work) {
   const int64_t sizes[] = {work->tokens,  work->hidden, work->inter, work->topk,
@@ -167,5 +141,23 @@ double pz_experts_s(struct pz_call *call, struct pz_cost *cost,
              (long long)work->topk, (long long)work->experts, (long long)work->inter,
              (long long)work->ep, (long long)work->tp);
   struct pz_experts_load load = pz_experts_load(work);
-  return gemms_s(call, cost, work, &load) + around_gemms_s(&cost->chip, work, &load);
+  double gemm_s = gemms_s(call, cost, work, &load);
+
+  /* Everything but the GEMMs: start-up, choice and sorting of the experts, the cast of the inputs,
+   * permutation, activation with its cast, and the permutation back. */
+  const struct pz_constants *constants = &pz_constants_default;
+  const struct pz_chip *chip = &cost->chip;
+  double tokens = (double)work->tokens, hidden = (double)work->hidden;
+  double inner_width = (double)(work->inter / work->tp);
+  double local_experts = (double)(work->experts / work->ep);
+  double operand_bytes = work->fp8 ? 1 : 2, pairs = tokens * (double)work->topk;
+  double s = constants->experts_startup_s + constants->experts_choice_s * (double)work->topk +
+             constants->experts_group_s * local_experts;
+  s += (constants->experts_row_s * load.rows + constants->experts_pair_s * pairs) /
+       (double)chip->vector.cores;
+  if (work->fp8) s += move_s(chip, PZ_OP_CAST, tokens, hidden, 3);
+  s += move_s(chip, PZ_OP_DISPATCH, load.rows, hidden, 2 * operand_bytes);
+  s += move_s(chip, PZ_OP_SWIGLU, load.rows, inner_width, (work->gated ? 4 : 2) + operand_bytes);
+  s += move_s(chip, PZ_OP_DISPATCH, load.rows + tokens, hidden, 2);
+  return gemm_s + s;
 }

@@ -17,6 +17,7 @@ void pz_fit_add(struct pz_fit *fit, double *value, double min, double max) {
     fit->constants[fit->n++] = (struct pz_fit_constant){value, min, max, *value};
 }
 
+/* Returns the penalty, in units of row losses, for constants that left their initial values. */
 double pz_fit_prior(const struct pz_fit *fit) {
   double sum = 0;
   for (int i = 0; i < fit->n; i++) {
@@ -26,6 +27,7 @@ double pz_fit_prior(const struct pz_fit *fit) {
   return sum * ROW_NOISE * ROW_NOISE;
 }
 
+/* Returns the loss of a row: log_ratio squared, continued as a straight line (Huber 1964). */
 double pz_fit_row_loss(double log_ratio) {
   static const double LINEAR_FROM = 0.3;
   double distance = fabs(log_ratio);
@@ -40,19 +42,20 @@ static bool try_move(struct pz_fit *fit, int i, double factor_i, int j, double f
                      double *best_loss) {
   static const double LEAST_GAIN = 1e-4;
   struct pz_fit_constant *first = &fit->constants[i], *second = &fit->constants[j];
-  double old_first = *first->value, old_b = *second->value;
+  double old_first = *first->value, old_second = *second->value;
   *first->value = fmin(fmax(old_first * factor_i, first->min), first->max);
-  if (j != i) *second->value = fmin(fmax(old_b * factor_j, second->min), second->max);
+  if (j != i) *second->value = fmin(fmax(old_second * factor_j, second->min), second->max);
   double loss = fit->loss(fit->ctx);
   if (loss < *best_loss * (1 - LEAST_GAIN)) {
     *best_loss = loss;
     return true;
   }
   *first->value = old_first;
-  *second->value = old_b;
+  *second->value = old_second;
   return false;
 }
 
+/* Moves the constants to the smallest loss found, by steps of 32% that are halved down to 0.5%. */
 void pz_fit_search(struct pz_fit *fit) {
   static const double FIRST_STEP = 0.32, LAST_STEP = 0.005;
   enum { MOST_ROUNDS = 60, MOST_PAIRED = 6 };

@@ -25,6 +25,7 @@ static const struct {
              [PZ_FORMAT_MXFP8] = {1, 1 + 1.0 / 32},
              [PZ_FORMAT_NVFP4] = {2, 0.5 + 1.0 / 16}};
 
+/* Returns the bytes of a value in one copy, with its share of the scale of its block. */
 double pz_format_bytes(enum pz_format format) { return casts[format].bytes; }
 
 /* Fractional reads stand for norms that find the largest value; no norm precedes a weight. */
@@ -45,6 +46,7 @@ static double narrow_speedup(const struct pz_calibration *calibration, enum pz_f
   return is_power_limited ? fmin(speedup, 1 / pz_power_width_part(format)) : speedup;
 }
 
+/* Returns the slowdown of a GEMM by the power limit, from the slowdown of 16-bit GEMMs. */
 double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format,
                           double slowdown_16bit) {
   bool scales_on_lanes = format == PZ_FORMAT_FP8_BLOCK && chip->calibration.fp8_block_speedup > 0;
@@ -69,6 +71,7 @@ static struct pz_chip narrow_chip(const struct pz_chip *chip, enum pz_format for
   return narrow;
 }
 
+/* Returns the fastest mapping of a grouped GEMM with narrow operands. */
 struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cost *cost,
                                              const struct pz_chip *chip, enum pz_format format,
                                              const struct pz_grouped *grouped) {
@@ -94,7 +97,7 @@ struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cos
   struct pz_mapping mapping = pz_estimate_product(call, cost, &narrow, &packed);
 
   double results = (double)product->batch * (double)product->m * (double)product->n;
-  double operand_bytes = pz_format_bits(format) / 8.0;
+  double operand_bytes = pz_format_bits(format) / 8.0; /* of one value */
   double call_bytes = 2 * results + operand_bytes * (double)product->batch * (double)product->k *
                                         (double)(product->m + product->n);
   double cold = product->warm ? pz_cold_part(chip, call_bytes) : 1;
@@ -124,6 +127,7 @@ void pz_cost_format_cast(const struct pz_chip *chip, enum pz_format format, int6
   pz_vector_time(chip, &work, out);
 }
 
+/* Sets *out to the time in which an inference framework quantises the activations of one GEMM. */
 void pz_cost_serving_cast(const struct pz_chip *chip, enum pz_format format, int64_t rows,
                           int64_t cols, struct pz_vector_time *out) {
   const char *kernel = "fp8_block_cast";

@@ -5,11 +5,10 @@
 #include "cost/cost.h"
 
 /* Returns the factor by which the chip's power limit slows a GEMM of a format down, if it slows
- * 16-bit GEMMs down by slowdown_16bit.  A 16-bit GEMM would draw slowdown_16bit times the limit,
- * and GEMMs of other formats draw in proportion to their rate and their energy per operation.  For
- * example, fp8 takes 0.52 of the time of bf16 for 8192^3 on an H200.  The rate of GEMMs whose
- * blocks are scaled on the vector lanes (fp8_block_speedup) was fitted with the slowdown of 16-bit
- * GEMMs. */
+ * 16-bit GEMMs down by slowdown_16bit, because these would draw slowdown_16bit times the limit.
+ * Other formats draw in proportion to their rate and their energy per operation: fp8 takes 0.52 of
+ * the time of bf16 for 8192^3 on an H200.  fp8_block_speedup, the rate of GEMMs whose blocks are
+ * scaled on the vector lanes, was fitted with the slowdown of 16-bit GEMMs. */
 double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format, double slowdown_16bit);
 
 /* Returns the bytes of a value in one copy, including its share of the scale of its block. */

@@ -8,11 +8,6 @@
 #include "core/num.h"
 #include "cost/mapper.h"
 
-int64_t pz_grouped_tile(int i) {
-  static const int64_t rows[] = {16, 32, 64, 128, 256, 0};
-  return rows[i];
-}
-
 /* In training libraries, two cores share the weights of a tile of 2 x 128 rows; if no expert has
  * more than 128 rows, one core has a tile of its own (measured on an H200, PyTorch 2.11).  Uneven
  * experts are the largest one and others with equal rows, each of which wastes half a tile on
@@ -41,11 +36,13 @@ struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz
   return product;
 }
 
+/* Returns the rows of an expert over which its weight gradient sums: a multiple of 64. */
 int64_t pz_grouped_gradient_rows(int64_t rows) {
   static const int64_t STEP = 64;
   return pz_ceil_div(pz_max(1, rows), STEP) * STEP;
 }
 
+/* Replaces the HBM traffic of the batched GEMM by that of the grouped one, with its latency. */
 void pz_grouped_set_hbm_traffic(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                 struct pz_mapping *mapping) {
   static const double RESULT_BYTES = 2; /* results have 16 bits, whatever the operands have */

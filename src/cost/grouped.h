@@ -7,8 +7,7 @@
 /* The properties of a serving library's tuned kernel, which uses the fastest of its tiles. */
 struct pz_grouped_tuned {
   double hbm_efficiency; /* part of the HBM rate that the kernel reaches */
-  double
-      smooth; /* exponent n of the overlap of arithmetic a and HBM traffic b, (a^n + b^n)^(1/n) */
+  double smooth;       /* exponent n of the overlap of arithmetic a and HBM b, (a^n + b^n)^(1/n) */
   double beside_bytes; /* bytes that other kernels move before the kernel is called again */
 };
 
@@ -21,11 +20,8 @@ struct pz_grouped {
   const struct pz_grouped_tuned *tuned; /* tuned kernel, or NULL for that of a training library */
 };
 
-/* Returns the i-th number of rows of a tile of a tuned kernel, ascending, or 0 after the last. */
-int64_t pz_grouped_tile(int i);
-
 /* Returns the batched GEMM that has as many tiles of tile_rows rows as the grouped one and
- * therefore takes as long on the cores.  0 stands for the tile of a training library. */
+ * therefore takes as long on the cores.  tile_rows is 0 for the tile of a training library. */
 struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                      int64_t tile_rows);
 

@@ -3,17 +3,15 @@
  * pz_find_mapping() searches in two passes.  The first one finds the least time:
  * find_best_glb_tile() that of HBM traffic, and find_fastest() that of arithmetic, local and global
  * traffic, each over its own choices, because in the relaxation they are independent; with nested
- * mappings find_fastest() includes HBM traffic.  The second pass, find_cheapest(), finds the least
+ * mappings find_fastest() includes HBM traffic.  The second pass, scan_cheapest(), finds the least
  * energy among the mappings that are no slower.  Both enumerate core tiles for each spatial
  * mapping, and cut the enumeration by lower bounds on time or energy, in an order that makes the
  * bounds effective: tiles are ranked by their share of a sum over dimensions, so that a loop ends
- * at the first tile whose bound is not below the incumbent.
- *
- * Sections: the tile in the global buffer, spatial mappings, the fastest mapping, the cheapest
- * mapping, the result. */
+ * at the first tile whose bound is not below the incumbent. */
 #include "cost/mapper.h"
 
 #include <float.h>
+#include <string.h>
 
 #include "core/num.h"
 #include "cost/mapping_cost.h"
@@ -46,14 +44,15 @@ struct glb_tile {
   enum pz_stationary stationary;
 };
 
-/* Finds the tile with the least HBM time if limit_s is negative, and otherwise the one with the
- * least HBM traffic among those within limit_s.  For each size of one dimension the largest size of
- * the other that fits is the best. */
+/* Finds the tile that fits a global buffer of glb_bytes and has the least HBM time, or, if limit_s
+ * is not negative, the least HBM traffic among those within limit_s.  For each size of one
+ * dimension the largest size of the other that fits is the best. */
 static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, double glb_bytes,
                                           double limit_s) {
   struct glb_tile best = {.hbm_bytes = DBL_MAX, .hbm_s = DBL_MAX};
   for (enum pz_stationary stationary = 0; stationary < PZ_STATIONARITIES; stationary++) {
-    enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+    enum pz_dim first = pz_stationary_dims[stationary].first;
+    enum pz_dim second = pz_stationary_dims[stationary].second;
     const struct pz_tile_sizes *first_sizes = &space->glb_tile[first],
                                *second_sizes = &space->glb_tile[second];
     int j = second_sizes->n - 1;
@@ -84,29 +83,14 @@ struct spatial_list {
   int n;
 };
 
-/* Sets lower bounds for a spatial mapping that hold with any tiles.  They follow from the fewest
- * steps of each dimension, which are those of tiles that fill the array exactly. */
-static void set_spatial_bounds(const struct pz_mapspace *space, struct pz_spatial *spatial) {
-  static const double whole[PZ_DIMS] = {1, 1, 1};
-  double step[PZ_DIMS];
-  for (int d = 0; d < PZ_DIMS; d++) {
-    step[d] = 1;
-    if (d == (int)pz_spatial_way[spatial->way].rows)
-      step[d] = pz_fmax(1, space->size[d] * space->per_row * spatial->per_keep_rows);
-    else if (d == (int)pz_spatial_way[spatial->way].cols)
-      step[d] = pz_fmax(1, space->size[d] * space->per_col * spatial->per_keep_cols);
-  }
-  struct pz_traffic local = pz_local_traffic(space, step, step[PZ_DIM_K]);
-  struct pz_traffic glb = pz_glb_traffic(space, whole);
-  spatial->local_s = pz_local_bound_s(space, local.reads, local.writes);
-  spatial->energy_j = (local.reads + local.writes) * space->tech->local_j +
-                      (glb.reads + glb.writes) * space->tech->glb_j;
-}
-
 /* Lists the spatial mappings in ascending order of their bounds on energy, or on the time of local
- * traffic.  The registers always keep as many values as they can, which is free. */
+ * traffic.  The bounds hold with any tiles: they follow from the fewest steps of each dimension,
+ * those of tiles that fill the array exactly.  The registers always keep as many values as they
+ * can, which is free. */
 static void list_spatial(const struct pz_mapspace *space, bool by_energy,
                          struct spatial_list *list) {
+  static const double whole[PZ_DIMS] = {1, 1, 1};
+  const struct pz_traffic glb = pz_glb_traffic(space, whole);
   list->n = 0;
   for (int way = 0; way < PZ_SPATIAL_WAYS; way++) {
     bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K;
@@ -117,7 +101,16 @@ static void list_spatial(const struct pz_mapspace *space, bool by_energy,
       while (rows * spatial.keep_cols * 2 <= most) spatial.keep_cols *= 2;
       spatial.per_keep_rows = 1 / spatial.keep_rows;
       spatial.per_keep_cols = 1 / spatial.keep_cols;
-      set_spatial_bounds(space, &spatial);
+      double step[PZ_DIMS] = {1, 1, 1};
+      enum pz_dim along_rows = pz_spatial_way[way].rows, along_cols = pz_spatial_way[way].cols;
+      step[along_rows] =
+          pz_fmax(1, space->size[along_rows] * space->per_row * spatial.per_keep_rows);
+      step[along_cols] =
+          pz_fmax(1, space->size[along_cols] * space->per_col * spatial.per_keep_cols);
+      struct pz_traffic local = pz_boundary_traffic(space, step, step[PZ_DIM_K], space->sum_bytes);
+      spatial.local_s = pz_traffic_s(space, local, space->least_byte_s);
+      spatial.energy_j = (local.reads + local.writes) * space->tech->local_j +
+                         (glb.reads + glb.writes) * space->tech->glb_j;
       int position = list->n++;
       for (; position > 0; position--) {
         const struct pz_spatial *previous = &list->item[position - 1];
@@ -138,7 +131,7 @@ struct ranking {
   int n;
 };
 
-/* Inserts a tile into a ranking by its cost. */
+/* Inserts the tile of index `tile` into a ranking by its cost, after tiles of the same cost. */
 static void rank_tile(struct ranking *ranking, double cost, int tile) {
   int i = ranking->n++;
   for (; i > 0 && ranking->cost[i - 1] > cost; i--) {
@@ -151,9 +144,9 @@ static void rank_tile(struct ranking *ranking, double cost, int tile) {
 
 /* ---- the fastest mapping: arithmetic, local and global traffic ------------------------------- */
 
-/* Returns a lower bound on the time with these core tiles of n and k and any tile of m up to
- * most_m, all given by index: the time of global traffic, or of arithmetic at the peak rate plus
- * filling the array for each item. */
+/* Returns a lower bound on the seconds with the core tiles of index n and k and any tile of m up to
+ * index most_m: the time of global traffic, or of arithmetic at the peak rate plus filling the
+ * array for each item. */
 static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, int k) {
   double tiles[PZ_DIMS] = {space->core_tile[PZ_DIM_M].count[most_m],
                            space->core_tile[PZ_DIM_N].count[n],
@@ -164,13 +157,9 @@ static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, 
   return pz_fmax(glb_s, space->ideal_s + fill_s);
 }
 
-/* Returns the pair of the chosen tiles of n and k. */
-static struct tile_pair chosen_pair(const struct pz_mapspace *space, const struct search *search,
-                                    const int choice[PZ_DIMS]) {
-  return search->pair[choice[PZ_DIM_N] * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K]];
-}
-
-/* Makes a mapping the incumbent if it is faster.  core_s is its time without HBM traffic. */
+/* Lowers search->core_s to the time of a mapping if that is less.  core_s is the time of the
+ * mapping without HBM traffic, which is added if mappings are nested.  `spatial` is NULL if the
+ * local buffers have no rate limit. */
 static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_DIMS],
                            const struct pz_spatial *spatial, double core_s, struct search *search) {
   if (core_s >= search->core_s) return;
@@ -183,14 +172,14 @@ static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_
 
 /* Searches the core tiles of a chip whose local buffers have no rate limit, so that the spatial
  * mapping with the fewest cycles is the best.  Large tiles come first, because they are usually
- * fast and make the bounds tight early.  The search ends when the incumbent reaches bound_s. */
+ * fast and make the bounds tight early.  The search ends when search->core_s is at most bound_s. */
 static void scan_unlimited(const struct pz_mapspace *space, double bound_s, struct search *search) {
   int choice[PZ_DIMS];
   for (int k = space->core_tile[PZ_DIM_K].n - 1; k >= 0; k--)
     for (int n = space->core_tile[PZ_DIM_N].n - 1; n >= 0; n--) {
+      struct tile_pair pair = search->pair[n * space->core_tile[PZ_DIM_K].n + k];
       choice[PZ_DIM_K] = k;
       choice[PZ_DIM_N] = n;
-      struct tile_pair pair = chosen_pair(space, search, choice);
       if (pair.bound_s >= search->core_s) continue;
       for (int m = pair.most_m; m >= 0; m--) {
         if (tiles_bound_s(space, m, n, k) >= search->core_s) break;
@@ -206,25 +195,8 @@ static void scan_unlimited(const struct pz_mapspace *space, double bound_s, stru
     }
 }
 
-/* Splits the bytes of local reads into a sum with one term for each dimension, and ranks the tiles
- * of each dimension by its term.  Local writes depend only on the tile of k. */
-static void split_local_traffic(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                                struct ranking reads[PZ_DIMS], double writes[PZ_TILE_MOST_SIZES]) {
-  const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
-                                 space->operand_bytes * space->inputs,
-                                 space->sum_bytes * space->results};
-  for (int d = 0; d < PZ_DIMS; d++) {
-    reads[d].n = 0;
-    for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
-      double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
-      if (d == PZ_DIM_K) writes[i] = bytes[d] * step;
-      double read_steps = d == PZ_DIM_K ? step - space->core_tile[d].count[i] : step;
-      rank_tile(&reads[d], bytes[d] * read_steps, i);
-    }
-  }
-}
-
-/* Evaluates a mapping on a chip whose local buffers have a rate limit. */
+/* Evaluates one mapping on a chip whose local buffers have a rate limit.  `local` is its traffic
+ * between local buffers and arrays. */
 static void visit_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           const int choice[PZ_DIMS], struct pz_traffic local,
                           struct search *search) {
@@ -238,30 +210,45 @@ static void visit_limited(const struct pz_mapspace *space, const struct pz_spati
   update_fastest(space, choice, spatial, core_s, search);
 }
 
-/* Searches the core tiles of a spatial mapping with limited local buffers, down to bound_s. */
+/* Searches the core tiles of one spatial mapping on a chip whose local buffers have a rate limit.
+ * The bytes of local reads are a sum with one term for each dimension, by which its tiles are
+ * ranked; those of local writes depend only on the tile of k.  The search ends when search->core_s
+ * is at most bound_s. */
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          double bound_s, struct search *search) {
   struct ranking reads[PZ_DIMS];
   const struct ranking *by_m = &reads[PZ_DIM_M], *by_n = &reads[PZ_DIM_N], *by_k = &reads[PZ_DIM_K];
   double all_writes[PZ_TILE_MOST_SIZES];
-  int choice[PZ_DIMS];
-  split_local_traffic(space, spatial, reads, all_writes);
+  int choice[PZ_DIMS], n_k = space->core_tile[PZ_DIM_K].n;
+  const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
+                                 space->operand_bytes * space->inputs,
+                                 space->sum_bytes * space->results};
+  for (int d = 0; d < PZ_DIMS; d++) {
+    reads[d].n = 0;
+    for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
+      double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
+      if (d == PZ_DIM_K) all_writes[i] = bytes[d] * step;
+      double read_steps = d == PZ_DIM_K ? step - space->core_tile[d].count[i] : step;
+      rank_tile(&reads[d], bytes[d] * read_steps, i);
+    }
+  }
   if (!by_m->n || !by_n->n) return; /* there is always a tile size */
   for (int k = 0; k < by_k->n; k++) {
     choice[PZ_DIM_K] = by_k->tile[k];
     double writes = all_writes[choice[PZ_DIM_K]];
-    double least_reads = by_k->cost[k] + by_m->cost[0] + by_n->cost[0];
-    if (pz_local_bound_s(space, least_reads, writes) >= search->core_s) continue;
+    struct pz_traffic least = {by_k->cost[k] + by_m->cost[0] + by_n->cost[0], writes};
+    if (pz_traffic_s(space, least, space->least_byte_s) >= search->core_s) continue;
     for (int n = 0; n < by_n->n; n++) {
       double reads_kn = by_k->cost[k] + by_n->cost[n];
       choice[PZ_DIM_N] = by_n->tile[n];
-      if (pz_local_bound_s(space, reads_kn + by_m->cost[0], writes) >= search->core_s) break;
-      struct tile_pair pair = chosen_pair(space, search, choice);
+      least.reads = reads_kn + by_m->cost[0];
+      if (pz_traffic_s(space, least, space->least_byte_s) >= search->core_s) break;
+      struct tile_pair pair = search->pair[choice[PZ_DIM_N] * n_k + choice[PZ_DIM_K]];
       if (pair.bound_s >= search->core_s) continue;
       for (int i = 0; i < by_m->n; i++) {
         struct pz_traffic local = {reads_kn + by_m->cost[i], writes};
         choice[PZ_DIM_M] = by_m->tile[i];
-        if (pz_local_bound_s(space, local.reads, writes) >= search->core_s) break;
+        if (pz_traffic_s(space, local, space->least_byte_s) >= search->core_s) break;
         if (choice[PZ_DIM_M] <= pair.most_m) visit_limited(space, spatial, choice, local, search);
         if (search->core_s <= bound_s) return;
       }
@@ -270,42 +257,79 @@ static void scan_limited(const struct pz_mapspace *space, const struct pz_spatia
 }
 
 /* Sets search->core_s to the least time of arithmetic, local and global traffic, and of HBM traffic
- * if mappings are nested; DBL_MAX if no tile fits.  The search ends at bound_s, the least time of
- * HBM traffic, because a shorter time on the cores gains nothing. */
-static void find_fastest(const struct pz_mapspace *space, double enough, struct search *search) {
+ * if mappings are nested; DBL_MAX if no tile fits.  The search ends at least_hbm_s, the least time
+ * of HBM traffic, because a shorter time on the cores gains nothing. */
+static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
+                         struct search *search) {
   search->core_s = search->energy_j = DBL_MAX;
-  search->least_hbm_s = enough;
+  search->least_hbm_s = least_hbm_s;
   search->least_hbm_bytes = 0;
-  if (space->nested && space->local_limited) pz_nested_memo_clear(&search->memo);
+  if (space->nested && space->local_limited) memset(search->memo.key, 0, sizeof search->memo.key);
   search->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = 0;
-  /* The bounds of all pairs of n and k serve every spatial mapping. */
+  /* The bounds of all pairs of tiles of n and k hold for every spatial mapping. */
   int n_k = space->core_tile[PZ_DIM_K].n;
   for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++)
     for (int k = 0; k < n_k; k++) {
-      int most_m = pz_mapspace_most_m(space, n, k);
+      /* The largest tile of m that fits a local buffer; all smaller ones fit too. */
+      int most_m = space->most_m_by_n[n];
+      if (space->most_m_by_k[k] > most_m) most_m = space->most_m_by_k[k];
+      if (k <= space->most_k_by_n[n]) most_m = space->core_tile[PZ_DIM_M].n - 1;
       double bound_s = most_m < 0 ? DBL_MAX : tiles_bound_s(space, most_m, n, k);
       search->pair[n * n_k + k] = (struct tile_pair){bound_s, most_m};
     }
   if (!space->local_limited) {
-    scan_unlimited(space, enough, search);
+    scan_unlimited(space, least_hbm_s, search);
     return;
   }
   struct spatial_list list;
   list_spatial(space, false, &list);
   for (int i = 0; i < list.n; i++) {
-    if (list.item[i].local_s >= search->core_s || search->core_s <= enough) break;
-    scan_limited(space, &list.item[i], enough, search);
+    if (list.item[i].local_s >= search->core_s || search->core_s <= least_hbm_s) break;
+    scan_limited(space, &list.item[i], least_hbm_s, search);
   }
 }
 
 /* ---- the cheapest mapping: the least energy among those no slower than search->core_s -------- */
 
-/* Splits the energy of traffic at the local and global buffers into a sum with one term for each
- * dimension, and ranks the tiles of each dimension by its term.  The sum lacks the energy of
- * writing the results, which is the same for all mappings. */
-static void split_energy(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                         struct ranking joules[PZ_DIMS]) {
+/* Makes a mapping the incumbent if it takes at most search->core_s and less energy: `joules`, which
+ * is lower than that of the incumbent.  With nested mappings, `joules` contains a lower bound on
+ * HBM traffic, which is replaced by the traffic of the best tile of the global buffer. */
+static void visit_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                           const int choice[PZ_DIMS], double joules, struct search *search) {
+  double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
+  double cycles = pz_mapping_cycles(space, spatial->way, choice), limit_s = search->core_s;
+  if (pz_mapping_compute_s(space, choice, cycles, rounds) > limit_s) return;
+  struct pz_traffic glb = pz_mapping_glb_traffic(space, choice);
+  if (pz_traffic_s(space, glb, space->glb_byte_s) > limit_s) return;
+  if (space->local_limited) {
+    struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
+    if (!(pz_local_s(space, local, items, rounds) <= limit_s)) return;
+  }
+  if (space->nested) {
+    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
+    double hbm_j = space->tech->hbm_j, rest = joules - search->least_hbm_bytes * hbm_j;
+    struct pz_nested_limit limit = {limit_s, (search->energy_j - rest) / hbm_j};
+    if (!pz_nested_cheapest(space, &work, limit, &search->memo, &search->nested)) return;
+    joules = rest + search->nested.hbm_bytes * hbm_j;
+  }
+  search->energy_j = joules;
+  search->spatial = *spatial;
+  for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = choice[d];
+}
+
+/* Searches the core tiles of one spatial mapping for one with less energy than the incumbent that
+ * takes at most search->core_s.  The energy of traffic at the local and global buffers is a sum
+ * with one term for each dimension, by which its tiles are ranked, and of the energy of writing the
+ * results, which is the same for all mappings. */
+static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                          struct search *search) {
+  struct ranking joules[PZ_DIMS];
+  const struct ranking *by_m = &joules[PZ_DIM_M], *by_n = &joules[PZ_DIM_N],
+                       *by_k = &joules[PZ_DIM_K];
+  double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
+                   search->least_hbm_bytes * space->tech->hbm_j;
+  int choice[PZ_DIMS], n_k = space->core_tile[PZ_DIM_K].n;
   const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
                                  space->operand_bytes * space->inputs,
                                  space->sum_bytes * space->results};
@@ -321,48 +345,6 @@ static void split_energy(const struct pz_mapspace *space, const struct pz_spatia
       rank_tile(&joules[d], bytes[d] * byte_j, i);
     }
   }
-}
-
-/* Returns whether a mapping takes at most limit_s without HBM traffic. */
-static bool is_fast_enough(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                           const int choice[PZ_DIMS], double limit_s) {
-  double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
-  double cycles = pz_mapping_cycles(space, spatial->way, choice);
-  if (pz_mapping_compute_s(space, choice, cycles, rounds) > limit_s) return false;
-  if (pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb_byte_s) > limit_s)
-    return false;
-  if (!space->local_limited) return true;
-  struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
-  return pz_local_s(space, local, items, rounds) <= limit_s;
-}
-
-/* Makes a mapping that is fast enough the incumbent if its energy of `joules` is lower.  With
- * nested mappings, `joules` contains a lower bound on HBM traffic, which is replaced by the traffic
- * of the best tile of the global buffer. */
-static void update_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                            const int choice[PZ_DIMS], double joules, struct search *search) {
-  if (space->nested) {
-    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
-    double hbm_j = space->tech->hbm_j, rest = joules - search->least_hbm_bytes * hbm_j;
-    struct pz_nested_limit limit = {search->core_s, (search->energy_j - rest) / hbm_j};
-    if (!pz_nested_cheapest(space, &work, limit, &search->memo, &search->nested)) return;
-    joules = rest + search->nested.hbm_bytes * hbm_j;
-  }
-  search->energy_j = joules;
-  search->spatial = *spatial;
-  for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = choice[d];
-}
-
-/* Searches the core tiles of one spatial mapping for less energy. */
-static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                          struct search *search) {
-  struct ranking joules[PZ_DIMS];
-  const struct ranking *by_m = &joules[PZ_DIM_M], *by_n = &joules[PZ_DIM_N],
-                       *by_k = &joules[PZ_DIM_K];
-  double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
-                   search->least_hbm_bytes * space->tech->hbm_j;
-  int choice[PZ_DIMS];
-  split_energy(space, spatial, joules);
   if (!by_m->n || !by_n->n) return; /* there is always a tile size */
   for (int k = 0; k < by_k->n; k++) {
     choice[PZ_DIM_K] = by_k->tile[k];
@@ -371,38 +353,25 @@ static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spati
       double joules_kn = fixed_j + by_k->cost[k] + by_n->cost[n];
       choice[PZ_DIM_N] = by_n->tile[n];
       if (joules_kn + by_m->cost[0] >= search->energy_j) break;
-      struct tile_pair pair = chosen_pair(space, search, choice);
+      struct tile_pair pair = search->pair[choice[PZ_DIM_N] * n_k + choice[PZ_DIM_K]];
       if (pair.bound_s > search->core_s) continue;
       for (int i = 0; i < by_m->n && joules_kn + by_m->cost[i] < search->energy_j; i++) {
         choice[PZ_DIM_M] = by_m->tile[i];
-        if (choice[PZ_DIM_M] <= pair.most_m &&
-            is_fast_enough(space, spatial, choice, search->core_s))
-          update_cheapest(space, spatial, choice, joules_kn + by_m->cost[i], search);
+        if (choice[PZ_DIM_M] <= pair.most_m)
+          visit_cheapest(space, spatial, choice, joules_kn + by_m->cost[i], search);
       }
     }
   }
 }
 
-/* Finds the mapping of least energy among those that take no longer than search->core_s, after
- * find_fastest() has set that.  The caller may raise core_s, and sets least_hbm_bytes, the HBM
- * traffic that is part of the energy of nested mappings. */
-static void find_cheapest(const struct pz_mapspace *space, struct search *search) {
-  struct spatial_list list;
-  double least_hbm_j = search->least_hbm_bytes * space->tech->hbm_j;
-  list_spatial(space, true, &list);
-  if (space->nested) pz_nested_memo_clear(&search->memo);
-  for (int i = 0; i < list.n; i++) {
-    if (list.item[i].energy_j + least_hbm_j >= search->energy_j) break;
-    if (list.item[i].local_s <= search->core_s) scan_cheapest(space, &list.item[i], search);
-  }
-}
-
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Raises an error unless the sizes of a GEMM can be computed with: the values of an operand are
- * exact in doubles (2^53), and the number of tiles, which is at most that of multiply-accumulates,
- * fits into an int64_t.  2^62 multiply-accumulates are the 2^63 FLOP that a graph can count. */
-static void check_product(struct pz_call *call, const struct pz_product *product) {
+/* Initialises the mapspace of a GEMM.  Raises an error unless its sizes can be computed with: the
+ * values of an operand are exact in doubles (2^53), and the number of tiles, which is at most that
+ * of multiply-accumulates, fits into an int64_t.  2^62 multiply-accumulates are the 2^63 FLOP that
+ * a graph can count. */
+static void init_space(struct pz_call *call, const struct pz_product *product,
+                       const struct pz_chip *chip, struct pz_mapspace *space) {
   static const double MOST_VALUES = 0x1p53, MOST_MACS = 0x1p62;
   const int64_t sizes[] = {product->batch, product->m, product->n, product->k};
   static const char *const names[] = {"batch", "m", "n", "k"};
@@ -420,9 +389,12 @@ static void check_product(struct pz_call *call, const struct pz_product *product
   if (macs > MOST_MACS)
     pz_raise(call, PZ_BAD_INPUT, "product: %.4g multiplications; accepted: at most 2^62 (%.4g)",
              macs, MOST_MACS);
+  pz_mapspace_init(space, product, chip);
+  double all_bytes = space->operand_bytes * (space->inputs + space->weights + space->results);
+  if (product->warm) space->cold_part = pz_cold_part(chip, all_bytes);
 }
 
-/* Raises an error because the buffers of a chip are too small for every tile. */
+/* Raises an error that says that the buffers of a chip are too small for every tile. */
 static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *chip) {
   pz_raise(call, PZ_BAD_INPUT,
            "chip %s: no tile fits its buffers of %lld bytes in a core and %lld in all; "
@@ -431,23 +403,19 @@ static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *
            (long long)pz_chip_least_local_bytes(chip), (long long)pz_chip_least_glb_bytes(chip));
 }
 
+/* Returns the part of the data of a repeated call that is read from HBM.  It grows linearly from 0
+ * at warm_from_bytes to 1 at warm_to_bytes. */
 double pz_cold_part(const struct pz_chip *chip, double bytes) {
-  double warm_bytes = chip->calibration.warm_from_bytes,
-         cold_bytes = chip->calibration.warm_to_bytes;
+  double warm_bytes = chip->calibration.warm_from_bytes;
+  double cold_bytes = chip->calibration.warm_to_bytes;
   if (bytes <= warm_bytes) return 0;
   return bytes >= cold_bytes ? 1 : (bytes - warm_bytes) / (cold_bytes - warm_bytes);
 }
 
-/* Returns the part of a GEMM's data that comes from HBM: all of it unless the call repeats. */
-static double cold_part(const struct pz_mapspace *space, const struct pz_product *product) {
-  if (!product->warm) return 1;
-  double values = space->inputs + space->weights + space->results;
-  return pz_cold_part(space->chip, space->operand_bytes * values);
-}
-
-/* Sets tiles, rounds, spatial mapping, and the time of everything but HBM traffic in *out. */
-static void describe_cores(const struct pz_mapspace *space, const struct search *search,
-                           struct pz_mapping *out) {
+/* Sets everything in *out but latency, energy and bottleneck, except the members that the tile of
+ * the global buffer determines if mappings are not nested. */
+static void describe_mapping(const struct pz_mapspace *space, const struct search *search,
+                             struct pz_mapping *out) {
   const struct pz_spatial *spatial = &search->spatial;
   const int *choice = search->choice;
   struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
@@ -461,26 +429,25 @@ static void describe_cores(const struct pz_mapspace *space, const struct search 
   out->along_cols = pz_spatial_way[spatial->way].cols;
   out->keep_rows = (int64_t)spatial->keep_rows;
   out->keep_cols = (int64_t)spatial->keep_cols;
-  bool in_step = space->nested && search->nested.in_step;
-  out->local_stationary =
-      in_step ? search->nested.stationary : pz_mapspace_stationary(space, choice);
+  /* The stationary operand of a core is the first of results, weights and inputs that fits. */
+  int n = choice[PZ_DIM_N];
+  bool weights_fit = choice[PZ_DIM_K] <= space->most_k_by_n[n];
+  out->local_stationary = weights_fit ? PZ_STATIONARY_WEIGHTS : PZ_STATIONARY_INPUTS;
+  if (choice[PZ_DIM_M] <= space->most_m_by_n[n]) out->local_stationary = PZ_STATIONARY_RESULTS;
+  if (space->nested && search->nested.in_step) out->local_stationary = search->nested.stationary;
   double cycles = pz_mapping_cycles(space, spatial->way, choice);
   out->compute_s = pz_mapping_compute_s(space, choice, cycles, rounds);
   out->local_s = pz_local_s(space, local, items, rounds);
   out->local_bytes = local.reads + local.writes;
   out->glb_bytes = glb.reads + glb.writes;
   out->glb_s = pz_traffic_s(space, glb, space->glb_byte_s);
-}
-
-/* Sets the members of *out that describe the global buffer of a nested mapping: the tile and its
- * HBM traffic.  Cores that work in step need only a slice of the third dimension there. */
-static void describe_nested_tile(const struct pz_mapspace *space, const struct search *search,
-                                 struct pz_mapping *out) {
+  if (!space->nested) return;
   const struct pz_nested_mapping *nested = &search->nested;
   for (int d = 0; d < PZ_DIMS; d++) {
-    double size = nested->per[d] * space->core_tile[d].size[search->choice[d]];
-    bool is_third = d != (int)pz_stationary_first(nested->stationary) &&
-                    d != (int)pz_stationary_second(nested->stationary);
+    double size = nested->per[d] * space->core_tile[d].size[choice[d]];
+    bool is_third = d != (int)pz_stationary_dims[nested->stationary].first &&
+                    d != (int)pz_stationary_dims[nested->stationary].second;
+    /* Cores that work in step need only a slice of the third dimension. */
     if (nested->in_step && is_third) size = pz_fmin(size, space->slice);
     out->glb_tile[d] = (int64_t)pz_fmin(space->size[d], size);
   }
@@ -509,34 +476,39 @@ static void conclude(const struct pz_mapspace *space, struct pz_mapping *out) {
     out->bound = out->glb_s >= longest_s ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
 }
 
+/* Finds the fastest mapping, and among the fastest the one with the least energy. */
 struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product *product,
                                   const struct pz_chip *chip) {
   struct pz_mapspace space;
   struct search search;
-  check_product(call, product);
-  pz_mapspace_init(&space, product, chip);
-  double cold_fraction = cold_part(&space, product), glb_bytes = (double)chip->glb_bytes;
-  space.cold_part = cold_fraction;
-  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * cold_fraction;
+  init_space(call, product, chip, &space);
+  double glb_bytes = (double)chip->glb_bytes;
+  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * space.cold_part;
   space.nested = chip->rules.nested_mapping && !chip->calibration.n_tiles;
   find_fastest(&space, least_hbm_s, &search);
   if (search.core_s == DBL_MAX || least_hbm_s == DBL_MAX) raise_no_tile(call, chip);
   /* The two passes add the same numbers in a different order, so the limit has a tolerance. */
   search.core_s = pz_fmax(search.core_s, least_hbm_s) * (1 + 1e-12);
-  struct glb_tile tile = find_best_glb_tile(
-      &space, glb_bytes, cold_fraction > 0 ? search.core_s / cold_fraction : DBL_MAX);
-  tile.hbm_s *= cold_fraction;
-  tile.hbm_bytes *= cold_fraction;
+  double limit_s = space.cold_part > 0 ? search.core_s / space.cold_part : DBL_MAX;
+  struct glb_tile tile = find_best_glb_tile(&space, glb_bytes, limit_s);
+  tile.hbm_s *= space.cold_part;
+  tile.hbm_bytes *= space.cold_part;
   if (space.nested) search.least_hbm_bytes = tile.hbm_bytes;
-  find_cheapest(&space, &search);
+  /* The second pass: the least energy among the mappings that take at most search.core_s. */
+  struct spatial_list list;
+  double least_hbm_j = search.least_hbm_bytes * space.tech->hbm_j;
+  list_spatial(&space, true, &list);
+  if (space.nested) memset(search.memo.key, 0, sizeof search.memo.key);
+  for (int i = 0; i < list.n; i++) {
+    if (list.item[i].energy_j + least_hbm_j >= search.energy_j) break;
+    if (list.item[i].local_s <= search.core_s) scan_cheapest(&space, &list.item[i], &search);
+  }
   struct pz_mapping mapping = {.least_hbm_s = least_hbm_s};
-  describe_cores(&space, &search, &mapping);
-  if (space.nested)
-    describe_nested_tile(&space, &search, &mapping);
-  else {
-    /* The relaxation has a tile of the global buffer without regard to the core tiles. */
-    enum pz_dim first = pz_stationary_first(tile.stationary);
-    enum pz_dim second = pz_stationary_second(tile.stationary);
+  describe_mapping(&space, &search, &mapping);
+  if (!space.nested) {
+    /* In the relaxation, the tile of the global buffer does not depend on the core tiles. */
+    enum pz_dim first = pz_stationary_dims[tile.stationary].first;
+    enum pz_dim second = pz_stationary_dims[tile.stationary].second;
     for (int d = 0; d < PZ_DIMS; d++) mapping.glb_tile[d] = (int64_t)space.size[d];
     mapping.glb_tile[first] = (int64_t)space.glb_tile[first].size[tile.first];
     mapping.glb_tile[second] = (int64_t)space.glb_tile[second].size[tile.second];
@@ -549,18 +521,18 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   return mapping;
 }
 
+/* Sets core_s[i] and hbm_s[j], lower bounds for each core count and size of the global buffer, and
+ * returns the start-up seconds. */
 double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
                          double *hbm_s) {
   struct pz_mapspace space;
   struct search search;
-  check_product(call, product);
-  pz_mapspace_init(&space, product, chip);
-  double cold_fraction = cold_part(&space, product);
+  init_space(call, product, chip, &space);
   for (size_t j = 0; j < sweep->n_glb; j++) {
     double s = find_best_glb_tile(&space, (double)sweep->glb_bytes[j], -1).hbm_s;
     if (s == DBL_MAX) raise_no_tile(call, chip);
-    hbm_s[j] = s * cold_fraction;
+    hbm_s[j] = s * space.cold_part;
   }
   for (size_t i = 0; i < sweep->n_cores; i++) {
     pz_mapspace_set_cores(&space, (double)sweep->cores[i]);

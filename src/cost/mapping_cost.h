@@ -19,7 +19,7 @@ struct pz_traffic {
   double reads, writes; /* bytes from the outer to the inner level, and back */
 };
 
-/* Returns the seconds of traffic, whose reads and writes share a rate unless the chip is duplex. */
+/* Returns the seconds of traffic.  Reads and writes share a rate unless the chip is duplex. */
 static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                   double s_per_byte) {
   double bytes =
@@ -39,17 +39,17 @@ static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *sp
       sum_bytes * (step[PZ_DIM_K] - 1) + space->results * result_bytes};
 }
 
-/* Returns the seconds of HBM traffic. */
+/* Returns the seconds of HBM traffic, whose reads and writes have efficiencies of their own. */
 static inline double pz_hbm_s(const struct pz_mapspace *space, struct pz_traffic traffic) {
-  double reads_s = traffic.reads * space->hbm_read_byte_s,
-         writes_s = traffic.writes * space->hbm_write_byte_s;
+  double reads_s = traffic.reads * space->hbm_read_byte_s;
+  double writes_s = traffic.writes * space->hbm_write_byte_s;
   return space->duplex ? pz_fmax(reads_s, writes_s) : reads_s + writes_s;
 }
 
 /* ---- global buffer --------------------------------------------------------------------------- */
 
-/* Returns how often an operand is read from the global buffer for `tiles` tiles that need it. Cores
- * of a group that shares a read count once. */
+/* Returns how often an operand is read from the global buffer if `tiles` tiles need it.  Cores that
+ * share a read (calibration.multicast) count once. */
 static inline double pz_shared_reads(const struct pz_mapspace *space, double tiles) {
   return pz_fmax(1, tiles * space->per_share);
 }
@@ -72,13 +72,6 @@ static inline struct pz_traffic pz_mapping_glb_traffic(const struct pz_mapspace 
 
 /* ---- local buffers --------------------------------------------------------------------------- */
 
-/* Returns the traffic between local buffers and arrays with step[d] steps in dimension d.  Each of
- * the tiles_k tiles of k begins new sums. */
-static inline struct pz_traffic pz_local_traffic(const struct pz_mapspace *space,
-                                                 const double step[PZ_DIMS], double tiles_k) {
-  return pz_boundary_traffic(space, step, tiles_k, space->sum_bytes);
-}
-
 /* Returns the ceiling of a non-negative number far below 2^63, without a function call. */
 static inline double pz_ceil_small(double x) {
   double whole = (double)(int64_t)x;
@@ -97,24 +90,20 @@ static inline double pz_spatial_steps(const struct pz_mapspace *space,
   return tile->count[i];
 }
 
-/* Returns the traffic between local buffers and arrays of a mapping. */
+/* Returns the traffic between local buffers and arrays of a mapping.  Each tile of k begins new
+ * sums. */
 static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspace *space,
                                                          const struct pz_spatial *spatial,
                                                          const int choice[PZ_DIMS]) {
   double step[PZ_DIMS];
   for (int d = 0; d < PZ_DIMS; d++)
     step[d] = pz_spatial_steps(space, spatial, (enum pz_dim)d, choice[d]);
-  return pz_local_traffic(space, step, space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]]);
+  double tiles_k = space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]];
+  return pz_boundary_traffic(space, step, tiles_k, space->sum_bytes);
 }
 
-/* Returns a lower bound on the time of local traffic, which holds for perfectly balanced cores. */
-static inline double pz_local_bound_s(const struct pz_mapspace *space, double reads,
-                                      double writes) {
-  return pz_traffic_s(space, (struct pz_traffic){reads, writes}, space->least_byte_s);
-}
-
-/* Returns the time of the local traffic of all items.  The buffer of a core serves its items one
- * after another, and all buffers together may have a limit too. */
+/* Returns the seconds of the local traffic of all items (the tiles of the cores).  The buffer of a
+ * core serves its items one after another, and all buffers together may have a limit too. */
 static inline double pz_local_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                 double items, double rounds) {
   double own_s = pz_traffic_s(space, traffic, space->core_byte_s) * rounds / items;
@@ -130,7 +119,8 @@ static inline double pz_mapping_items(const struct pz_mapspace *space, const int
          space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]];
 }
 
-/* Returns exactly ceil(items / cores), although items * per_core may be off by one. */
+/* Returns exactly ceil(items / cores), the rounds in which the cores work on the items.  The
+ * estimate items * per_core may be off by one. */
 static inline double pz_mapping_rounds(const struct pz_mapspace *space, double items) {
   double rounds = (double)(int64_t)(items * space->per_core);
   if (rounds * space->cores < items) rounds++;
@@ -138,7 +128,7 @@ static inline double pz_mapping_rounds(const struct pz_mapspace *space, double i
   return is_one_too_many ? rounds - 1 : rounds;
 }
 
-/* Returns the cycles of an item that is mapped to the array in way `way` of pz_spatial_way[]. */
+/* Returns the cycles of an item that is laid on the array as in pz_spatial_way[way]. */
 static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
                                        const int choice[PZ_DIMS]) {
   enum pz_dim rows = pz_spatial_way[way].rows, cols = pz_spatial_way[way].cols,
@@ -148,7 +138,7 @@ static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
          space->core_tile[streams].stream_cycles[choice[streams]];
 }
 
-/* Returns the fewest cycles of an item over all ways to map it to the array. */
+/* Returns the fewest cycles of an item over all rows of pz_spatial_way[]. */
 static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
                                              const int choice[PZ_DIMS]) {
   double least = pz_mapping_cycles(space, 0, choice);
@@ -157,8 +147,8 @@ static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
   return least;
 }
 
-/* Returns the time of the arithmetic of all rounds: the cycles of an item, filling the array, and
- * writing the tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is
+/* Returns the seconds of the arithmetic of all rounds: the cycles of an item, filling the array,
+ * and writing the tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is
  * slower by `throttle`, unless its rows are unaligned and draw less power. */
 static inline double pz_mapping_compute_s(const struct pz_mapspace *space,
                                           const int choice[PZ_DIMS], double cycles, double rounds) {

@@ -17,8 +17,9 @@ static void insert_size(struct pz_tile_sizes *sizes, double size) {
   sizes->n++;
 }
 
-/* Lists the dimension as a whole, its halves, quarters and so on, and the powers of two times the
- * array's shorter side.  Sizes below that side are tried only if filling the array is free. */
+/* Adds tile sizes of a dimension of `size` values to a list: the whole dimension, its halves,
+ * quarters and so on, and the powers of two times the array's shorter side.  Sizes below that side
+ * are added only if filling the array is free. */
 static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const struct pz_chip *chip) {
   int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
   int64_t least = size <= side ? 1 : pz_chip_least_tile(chip);
@@ -29,30 +30,23 @@ static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const stru
     insert_size(sizes, (double)tile);
 }
 
-/* Lists the tiles that a chip's library has kernels for.  The inner dimension is whole, or split
- * into a few parts that are not too short. */
-static void list_library_tiles(struct pz_tile_sizes *sizes, int64_t size, enum pz_dim d,
-                               const struct pz_calibration *library) {
-  if (d != PZ_DIM_K) {
-    for (int i = 0; i < library->n_tiles; i++) insert_size(sizes, (double)library->tiles[i]);
-    return;
-  }
-  for (int64_t parts = 1; parts <= library->most_splits; parts *= 2)
-    if (parts == 1 || size / parts >= library->least_split_k)
-      insert_size(sizes, (double)pz_ceil_div(size, parts));
-}
-
-/* Lists the tiles of a core and of the global buffer.  A library determines the tiles of a core
- * only; without one both lists are equal. */
+/* Lists the tiles of a core and of the global buffer in dimension d.  If the chip has a library,
+ * the tiles of a core are those of its kernels, which leave the inner dimension whole or split it
+ * into a few parts that are not too short.  Otherwise both lists are equal. */
 static void list_tile_sizes(struct pz_mapspace *space, enum pz_dim d, int64_t size,
                             const struct pz_chip *chip) {
-  bool has_library = chip->calibration.n_tiles > 0;
+  const struct pz_calibration *library = &chip->calibration;
+  bool has_library = library->n_tiles > 0;
   struct pz_tile_sizes *core = &space->core_tile[d], *glb = &space->glb_tile[d];
   core->n = 0;
-  if (has_library)
-    list_library_tiles(core, size, d, &chip->calibration);
-  else
+  if (!has_library)
     list_any_tiles(core, size, chip);
+  else if (d != PZ_DIM_K)
+    for (int i = 0; i < library->n_tiles; i++) insert_size(core, (double)library->tiles[i]);
+  else
+    for (int64_t parts = 1; parts <= library->most_splits; parts *= 2)
+      if (parts == 1 || size / parts >= library->least_split_k)
+        insert_size(core, (double)pz_ceil_div(size, parts));
   for (int i = 0; i < core->n; i++) {
     int64_t tile = (int64_t)core->size[i];
     bool loads_longer = chip->rules.fill && tile < chip->tensor.rows;
@@ -72,14 +66,7 @@ static void list_tile_sizes(struct pz_mapspace *space, enum pz_dim d, int64_t si
 
 /* ---- stationary operands --------------------------------------------------------------------- */
 
-enum pz_dim pz_stationary_first(enum pz_stationary stationary) {
-  return stationary == PZ_STATIONARY_WEIGHTS ? PZ_DIM_K : PZ_DIM_M;
-}
-
-enum pz_dim pz_stationary_second(enum pz_stationary stationary) {
-  return stationary == PZ_STATIONARY_INPUTS ? PZ_DIM_K : PZ_DIM_N;
-}
-
+/* Returns the bytes of a stationary operand of u x v values and of slices of the other two. */
 double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                          double v, double depth) {
   double operand_bytes = space->operand_bytes, sum = space->sum_bytes,
@@ -91,31 +78,25 @@ double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary sta
   }
 }
 
-/* Returns the bytes of the largest of the three operands in a buffer. */
-static double largest_operand_bytes(const struct pz_mapspace *space, enum pz_stationary stationary,
-                                    double u, double v) {
+/* Returns whether a stationary operand of u x v values fits with slices of the other two. */
+bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
+                      double v, double bytes, bool partitioned) {
+  if (!partitioned) return pz_mapspace_bytes(space, stationary, u, v, space->slice) <= bytes;
   double operand_bytes = space->operand_bytes, sum = space->sum_bytes;
   double copies = space->copies * space->slice;
   bool results = stationary == PZ_STATIONARY_RESULTS, weights = stationary == PZ_STATIONARY_WEIGHTS;
   double stationary_bytes = (results ? sum : operand_bytes) * u * v;
   double first_bytes = (weights || results ? operand_bytes : sum) * copies * u;
   double second_bytes = (weights ? sum : operand_bytes) * copies * v;
-  return pz_fmax(stationary_bytes, pz_fmax(first_bytes, second_bytes));
-}
-
-bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
-                      double v, double bytes, bool partitioned) {
-  double needed = partitioned ? largest_operand_bytes(space, stationary, u, v)
-                              : pz_mapspace_bytes(space, stationary, u, v, space->slice);
-  return needed <= bytes;
+  return pz_fmax(stationary_bytes, pz_fmax(first_bytes, second_bytes)) <= bytes;
 }
 
 /* Returns the index of the largest tile of the stationary operand's first dimension that fits a
  * local buffer with tile v of the second, or -1 if none does.  Libraries keep the results
  * stationary, and limit their values. */
 static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
-  const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_first(stationary)];
-  const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_second(stationary)];
+  const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_dims[stationary].first];
+  const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_dims[stationary].second];
   double bytes = (double)space->chip->tensor.local_bytes;
   bool partitioned = space->chip->rules.partitioned;
   const struct pz_calibration *library = &space->chip->calibration;
@@ -130,21 +111,9 @@ static int find_most_first(const struct pz_mapspace *space, enum pz_stationary s
   return -1;
 }
 
-int pz_mapspace_most_m(const struct pz_mapspace *space, int n, int k) {
-  if (k <= space->most_k_by_n[n]) return space->core_tile[PZ_DIM_M].n - 1;
-  return space->most_m_by_n[n] > space->most_m_by_k[k] ? space->most_m_by_n[n]
-                                                       : space->most_m_by_k[k];
-}
-
-enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
-                                          const int choice[PZ_DIMS]) {
-  if (choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]]) return PZ_STATIONARY_RESULTS;
-  if (choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]]) return PZ_STATIONARY_WEIGHTS;
-  return PZ_STATIONARY_INPUTS;
-}
-
 /* ---- the numbers of the GEMM and the chip ---------------------------------------------------- */
 
+/* Sets the number of cores and what follows from it. */
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
   const struct pz_tensor_cores *tensor_cores = &space->chip->tensor;
   space->per_share = 1 / pz_fmin(space->chip->calibration.multicast, cores);
@@ -154,31 +123,6 @@ void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
   space->ideal_s =
       space->macs * space->cycle_s / (cores * (double)(tensor_cores->rows * tensor_cores->cols));
 }
-
-/* Sets the sizes of the GEMM, its lists of tiles, and the numbers of GEMMs of its batch that may be
- * in the global buffer at a time. */
-static void set_sizes(struct pz_mapspace *space, const struct pz_product *product,
-                      const struct pz_chip *chip) {
-  const int64_t size[PZ_DIMS] = {product->m, product->n, product->k};
-  space->batch = (double)product->batch;
-  space->macs = space->batch;
-  for (int d = 0; d < PZ_DIMS; d++) {
-    space->size[d] = (double)size[d];
-    space->macs *= space->size[d];
-    list_tile_sizes(space, (enum pz_dim)d, size[d], chip);
-  }
-  space->n_batches = 0;
-  for (int64_t parts = 1, batches = 0; batches != 1; parts *= 2) {
-    batches = pz_ceil_div(product->batch, parts);
-    space->batches[space->n_batches++] = (double)batches;
-  }
-  space->inputs = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_K];
-  space->weights = space->batch * space->size[PZ_DIM_K] * space->size[PZ_DIM_N];
-  space->results = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_N];
-}
-
-/* Returns the inverse of a rate, or 0 if the rate is 0, which means unlimited. */
-static double seconds_per_byte(double rate) { return rate > 0 ? 1 / rate : 0; }
 
 /* Sets the times of the arithmetic and of a byte at each memory.  Libraries reach their full rate
  * only if the lengths of rows are multiples of a vector load of 8 values.  Other even lengths are
@@ -199,24 +143,42 @@ static void set_rates(struct pz_mapspace *space, const struct pz_product *produc
   space->hbm_write_byte_s = 1 / (pz_chip_hbm_bytes_per_s(chip) * calibration->hbm_write_efficiency);
   space->startup_s = product->batch > 1 ? calibration->batched_startup_s : calibration->startup_s;
   space->duplex = chip->rules.duplex;
+  /* Rounded down, because lower bounds are computed with them. */
   space->per_row = (1 - 1e-12) / (double)tensor->rows;
   space->per_col = (1 - 1e-12) / (double)tensor->cols;
-  space->core_byte_s = seconds_per_byte(tensor->local_bytes_per_s);
-  space->all_cores_byte_s = seconds_per_byte(tensor->local_total_bytes_per_s);
-  space->local_limited = tensor->local_bytes_per_s > 0 || tensor->local_total_bytes_per_s > 0;
+  double core_rate = tensor->local_bytes_per_s, total_rate = tensor->local_total_bytes_per_s;
+  space->core_byte_s = core_rate > 0 ? 1 / core_rate : 0;
+  space->all_cores_byte_s = total_rate > 0 ? 1 / total_rate : 0;
+  space->local_limited = core_rate > 0 || total_rate > 0;
 }
 
+/* Lists the tiles of a GEMM, and sets the rates of the chip and which tiles fit its buffers. */
 void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *product,
                       const struct pz_chip *chip) {
   space->chip = chip;
   space->nested = false;
-  space->cold_part = 1;
   space->tech = pz_tech_at(chip->tech);
   space->operand_bytes = (double)chip->rules.operand_bytes;
   space->sum_bytes = (double)chip->rules.sum_bytes;
   space->slice = (double)pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
   space->copies = chip->rules.double_buffer ? 2 : 1;
-  set_sizes(space, product, chip);
+  const int64_t size[PZ_DIMS] = {product->m, product->n, product->k};
+  space->batch = (double)product->batch;
+  space->macs = space->batch;
+  for (int d = 0; d < PZ_DIMS; d++) {
+    space->size[d] = (double)size[d];
+    space->macs *= space->size[d];
+    list_tile_sizes(space, (enum pz_dim)d, size[d], chip);
+  }
+  space->n_batches = 0;
+  for (int64_t parts = 1, batches = 0; batches != 1; parts *= 2) {
+    batches = pz_ceil_div(product->batch, parts);
+    space->batches[space->n_batches++] = (double)batches;
+  }
+  space->inputs = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_K];
+  space->weights = space->batch * space->size[PZ_DIM_K] * space->size[PZ_DIM_N];
+  space->results = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_N];
+  space->cold_part = 1;
   set_rates(space, product, chip);
   pz_mapspace_set_cores(space, (double)chip->tensor.cores);
   for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++) {

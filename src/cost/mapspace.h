@@ -42,7 +42,7 @@ struct pz_mapspace {
   bool local_limited;      /* the local buffers have a rate limit */
   bool nested;             /* the tile of the global buffer contains those of the cores */
   double cold_part;        /* part of the data that is read from HBM, below 1 for repeated calls */
-  double batches[64]; /* possible numbers of GEMMs in the global buffer at a time, descending */
+  double batches[64];      /* numbers of GEMMs that may share the global buffer, descending */
   int n_batches;
   double glb_byte_s, hbm_read_byte_s, hbm_write_byte_s;
   double core_byte_s, all_cores_byte_s; /* local buffer of one core, and of all cores together */
@@ -71,33 +71,29 @@ struct pz_spatial {
   double local_s, energy_j;            /* lower bounds on local traffic and energy with any tiles */
 };
 
-/* Initialises the mapspace of a GEMM that the mapper accepts.  The chip must outlive it. */
+/* Initialises the mapspace of a GEMM that the mapper accepts, whose data all come from HBM.  The
+ * chip must outlive it. */
 void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *product,
                       const struct pz_chip *chip);
 
-/* Changes the number of cores. */
+/* Sets the number of cores, and the members of the mapspace that follow from it. */
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores);
 
-/* Return the dimensions of a stationary operand: results m x n, weights k x n, inputs m x k. */
-enum pz_dim pz_stationary_first(enum pz_stationary stationary);
-enum pz_dim pz_stationary_second(enum pz_stationary stationary);
+/* The two dimensions of each operand that may be stationary; the third streams past it. */
+static const struct {
+  enum pz_dim first, second;
+} pz_stationary_dims[PZ_STATIONARITIES] = {[PZ_STATIONARY_RESULTS] = {PZ_DIM_M, PZ_DIM_N},
+                                           [PZ_STATIONARY_WEIGHTS] = {PZ_DIM_K, PZ_DIM_N},
+                                           [PZ_STATIONARY_INPUTS] = {PZ_DIM_M, PZ_DIM_K}};
 
-/* Returns the bytes that a buffer needs for a stationary operand of u x v values and for `depth`
- * values of the other two operands along the third dimension. */
+/* Returns the bytes that a buffer needs for a stationary operand of u x v values and for slices of
+ * the other two operands, which are `depth` values long in the third dimension. */
 double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                          double v, double depth);
 
-/* Returns whether a stationary operand of u x v values fits into a buffer with slices of the other
- * two.  In a partitioned buffer each operand has `bytes` of its own. */
+/* Returns whether a stationary operand of u x v values fits into a buffer of `bytes` with slices of
+ * the other two.  In a partitioned buffer each operand has `bytes` of its own. */
 bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                       double v, double bytes, bool partitioned);
-
-/* Returns the index of the largest tile of m that fits a local buffer with the tiles of index n and
- * k, or -1 if none fits.  All smaller tiles fit too. */
-int pz_mapspace_most_m(const struct pz_mapspace *space, int n, int k);
-
-/* Returns the operand that is stationary in the local buffer of a core with these tiles. */
-enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
-                                          const int choice[PZ_DIMS]);
 
 #endif

@@ -7,9 +7,18 @@
 #include "core/file.h"
 #include "cost/silicon_table.h"
 
-/* Reads a table with the columns op and kernel_us. */
-static const struct pz_ops_row *read_ops_with_times(struct pz_call *call, const char *name,
-                                                    const struct pz_csv *csv) {
+/* Returns the rows of one table, of either kind. */
+struct pz_measured pz_measured_read_csv(struct pz_call *call, const char *name,
+                                        const struct pz_csv *csv) {
+  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
+    pz_raise(call, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
+             PZ_OPS_MOST_ROWS);
+  struct pz_measured measured = {.name = name, .n = csv->rows};
+  if (pz_silicon_is(csv)) {
+    measured.rows = pz_silicon_read_csv(call, name, csv);
+    return measured;
+  }
+  /* The other kind of tables has the columns op and kernel_us. */
   uint32_t column = pz_csv_column(csv, "kernel_us");
   char list[700];
   if (column == PZ_NONE)
@@ -22,21 +31,11 @@ static const struct pz_ops_row *read_ops_with_times(struct pz_call *call, const 
     const struct pz_ops_cell cell = {name, csv->lines[i], "kernel_us", pz_csv_cell(csv, i, column)};
     rows[i].us = pz_ops_read_time(call, &cell, false);
   }
-  return rows;
-}
-
-struct pz_measured pz_measured_read_csv(struct pz_call *call, const char *name,
-                                        const struct pz_csv *csv) {
-  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
-    pz_raise(call, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
-             PZ_OPS_MOST_ROWS);
-  struct pz_measured measured = {.name = name, .n = csv->rows};
-  measured.rows = pz_silicon_is(csv) ? pz_silicon_read_csv(call, name, csv)
-                                     : read_ops_with_times(call, name, csv);
+  measured.rows = rows;
   return measured;
 }
 
-/* Reads a CSV file. */
+/* Reads a CSV file into the call's arena. */
 static const struct pz_csv *load_csv(struct pz_call *call, const char *path) {
   size_t bytes;
   char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
@@ -45,6 +44,7 @@ static const struct pz_csv *load_csv(struct pz_call *call, const char *path) {
   return csv;
 }
 
+/* Returns the rows of a table, or of all tables of a directory. */
 struct pz_measured pz_measured_load_path(struct pz_call *call, const char *path) {
   if (!pz_file_is_directory(path)) return pz_measured_read_csv(call, path, load_csv(call, path));
   struct pz_vec rows, skipped;
@@ -73,6 +73,7 @@ struct pz_measured pz_measured_load_path(struct pz_call *call, const char *path)
   return (struct pz_measured){path, rows.items, rows.n, skipped.items, skipped.n};
 }
 
+/* Returns the rows that are of a chip, can run on it, and are predicted. */
 struct pz_measured pz_measured_select_chip(struct pz_call *call, const struct pz_measured *measured,
                                            const struct pz_chip *chip) {
   bool all_name_one_chip = true;

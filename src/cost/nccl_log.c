@@ -2,10 +2,10 @@
  *
  * Logs come with prefixes of launchers and lines of other programs, and differ between versions, so
  * the reader looks for three kinds of lines and skips all others: a command or title that names the
- * test ("all_reduce_perf"), a rank with its host and device, and a row of the table of results. The
- * ranks say on how many devices and nodes the rows after them ran.  If the test is not named, it is
- * guessed from the name of the file or from the ratio of the bus rate to the rate of the bytes,
- * which nccl-tests prints side by side and which depends on the collective (nccl-tests,
+ * test ("all_reduce_perf"), a rank with its host and device, and a row of the table of results.
+ * The ranks say on how many devices and nodes the rows after them ran.  If the test is not named,
+ * it is guessed from the name of the file or from the ratio of the bus rate to the rate of the
+ * bytes, which nccl-tests prints side by side and which depends on the collective (nccl-tests,
  * doc/PERFORMANCE.md). */
 #include "cost/nccl_log.h"
 
@@ -42,7 +42,7 @@ static const struct test {
              {"scatter", NOT_MODELLED, 0}};
 enum { TESTS = sizeof tests / sizeof *tests };
 
-/* Returns the test whose name followed by `suffix` occurs in a text, or NULL. */
+/* Returns the first test whose name, followed by `suffix`, occurs in a text, or NULL. */
 static const struct test *find_test_in(const char *text, const char *suffix) {
   char word[32];
   for (size_t i = 0; i < TESTS; i++) {
@@ -56,6 +56,7 @@ static const struct test *find_test_in(const char *text, const char *suffix) {
 
 enum { MOST_WORDS = 32 };
 
+/* The state of reading one log, line by line. */
 struct log_reader {
   struct pz_call *call;
   struct pz_nccl_logs *logs;
@@ -74,7 +75,8 @@ struct log_reader {
   int n_words;
 };
 
-/* Reads a non-negative number.  Returns false if the word is none. */
+/* Sets *out to the non-negative number that a word is.  Returns false if it is none; *out is then
+ * -1 or part of a number. */
 static bool read_number(const char *word, double *out) {
   char *end;
   *out = -1;
@@ -83,7 +85,7 @@ static bool read_number(const char *word, double *out) {
   return !*end && isfinite(*out);
 }
 
-/* Reads an integer from 0 to 10^15.  Returns false if the word is none. */
+/* Sets *out to the integer from 0 to 10^15 that a word is.  Returns false if it is none. */
 static bool read_integer(const char *word, int64_t *out) {
   double value;
   if (word[strspn(word, "0123456789")] != '\0') return false;
@@ -118,8 +120,8 @@ static bool read_rank(struct log_reader *reader) {
   reader->listed_ranks++;
   reader->highest_rank = pz_max(reader->highest_rank, rank);
   char *name = reader->logs->device;
-  size_t size =
-      *name ? 0 : sizeof reader->logs->device; /* the first rank that names a device counts */
+  /* Only the first rank that names a device sets logs->device. */
+  size_t size = *name ? 0 : sizeof reader->logs->device;
   for (int i = device + 2; i < reader->n_words && size; i++)
     snprintf(name + strlen(name), size - strlen(name), "%s%s", *name ? " " : "", reader->word[i]);
   bool in_first_group = group + 1 >= on || strcmp(reader->word[group + 1], "0") == 0;
@@ -172,17 +174,6 @@ static _Noreturn void refuse_unnamed_test(const struct log_reader *reader) {
            reader->name, reader->line);
 }
 
-/* Guesses the test of a log that does not name it: from the file's name, or else, since only
- * reductions have an operator, from the bus rate over the rate of the bytes, which is at least 1
- * for an all-reduce and below 1 for a reduce-scatter. */
-static const struct test *guess_test(const struct log_reader *reader, bool reduces,
-                                     double bus_factor) {
-  const char *slash = strrchr(reader->name, '/');
-  const struct test *test = find_test_in(slash ? slash + 1 : reader->name, "");
-  if (test || !reduces || !(bus_factor > 0)) return test;
-  return bus_factor > 0.97 ? &tests[0] : &tests[2];
-}
-
 /* Sets the test of the rows that follow, and of rows before it whose test is still unknown because
  * they were too small for a guess. */
 static void set_test(struct log_reader *reader, const struct test *test) {
@@ -196,8 +187,9 @@ static void set_test(struct log_reader *reader, const struct test *test) {
   reader->test = test;
 }
 
-/* Checks that the numbers of a row agree: its rate with size and time, and its bus rate with test
- * and devices.  The rates, in GB/s, are printed with two decimals. */
+/* Raises an error unless the numbers of a row agree: its rate with size and time, and its bus rate
+ * with test and devices.  The rates are in GB/s and printed with two decimals, so that they may be
+ * off by 0.01. */
 static void check_row(const struct log_reader *reader, const struct pz_nccl_row *row, double rate,
                       double bus_rate) {
   double expected_rate = row->bytes / row->s / 1e9;
@@ -237,7 +229,16 @@ static void add_row(struct log_reader *reader, int first_word) {
     return;
   read_number(reader->word[first_word], &row.bytes);
   reader->in_table = true;
-  if (!reader->test) set_test(reader, guess_test(reader, reduces, rate >= 1 ? bus_rate / rate : 0));
+  if (!reader->test) {
+    /* The log does not name its test, but the name of its file may.  Otherwise, since only
+     * reductions have an operator, the bus rate over the rate of the bytes says which: it is at
+     * least 1 for an all-reduce and below 1 for a reduce-scatter. */
+    const char *slash = strrchr(reader->name, '/');
+    const struct test *test = find_test_in(slash ? slash + 1 : reader->name, "");
+    double bus_factor = rate >= 1 ? bus_rate / rate : 0; /* 0: too small to be exact */
+    if (!test && reduces && bus_factor > 0) test = &tests[bus_factor > 0.97 ? 0 : 2];
+    set_test(reader, test);
+  }
   if (!reader->test && !reduces) refuse_unnamed_test(reader);
   if (reader->test && reader->test->kind == NOT_MODELLED) {
     reader->logs->n_unused++;
@@ -254,21 +255,10 @@ static void add_row(struct log_reader *reader, int first_word) {
   set_test(reader, reader->test);
 }
 
-/* Returns the index of the word at which a row of results begins with two integers and the name of
- * a type, or -1 if the line is no row. */
-static int find_row_start(const struct log_reader *reader) {
-  static const char *const types[] = {"int", "uint", "half", "float", "double", "bf", "fp", "f8"};
-  int64_t bytes, count;
-  for (int i = 0; i + 2 < reader->n_words; i++)
-    for (size_t type = 0; type < sizeof types / sizeof *types; type++)
-      if (strncmp(reader->word[i + 2], types[type], strlen(types[type])) == 0 &&
-          read_integer(reader->word[i], &bytes) && read_integer(reader->word[i + 1], &count))
-        return i;
-  return -1;
-}
-
+/* Appends the rows of a log to logs->rows, line by line. */
 void pz_nccl_log_parse(struct pz_call *call, const char *name, char *text,
                        struct pz_nccl_logs *logs) {
+  static const char *const types[] = {"int", "uint", "half", "float", "double", "bf", "fp", "f8"};
   struct log_reader reader = {.call = call, .logs = logs, .name = name, .first_row = logs->rows.n};
   uint32_t unused_before = logs->n_unused;
   pz_vec_init(&reader.hosts, call->arena, sizeof(const char *));
@@ -298,8 +288,16 @@ void pz_nccl_log_parse(struct pz_call *call, const char *name, char *text,
       word = strtok_r(NULL, " \t\r", &rest);
     }
     if (read_rank(&reader)) continue;
-    int at = find_row_start(&reader);
-    if (at >= 0) add_row(&reader, at);
+    /* A row of results begins with two integers and the name of a type. */
+    int64_t bytes, count;
+    bool is_row = false;
+    for (int i = 0; i + 2 < reader.n_words && !is_row; i++) {
+      for (size_t type = 0; type < sizeof types / sizeof *types; type++)
+        if (strncmp(reader.word[i + 2], types[type], strlen(types[type])) == 0) is_row = true;
+      is_row = is_row && read_integer(reader.word[i], &bytes) &&
+               read_integer(reader.word[i + 1], &count);
+      if (is_row) add_row(&reader, i);
+    }
   }
   if (logs->rows.n > reader.first_row && !reader.test) refuse_unnamed_test(&reader);
   if (logs->rows.n == reader.first_row && logs->n_unused == unused_before)

@@ -9,7 +9,6 @@
 #include "cost/nested_mapping.h"
 
 #include <float.h>
-#include <string.h>
 
 #include "cost/mapping_cost.h"
 
@@ -29,6 +28,7 @@ struct nested_search {
   double items;                     /* number of core tiles in the whole GEMM */
   double least_rounds, most_rounds; /* bounds on the rounds of a better mapping */
   double cycles;                    /* cycles of an item */
+  double round_s;                   /* time of the arithmetic of a round */
   double glb_s;                     /* time of the global buffer's traffic */
   struct pz_traffic local_traffic;  /* traffic between local buffers and arrays */
   bool minimise_time;               /* minimise time, or else HBM traffic within limit_s */
@@ -38,8 +38,9 @@ struct nested_search {
   struct pz_nested_mapping incumbent_mapping;
 };
 
-/* Lists the extents of one dimension: multiples of the core tile, each the smallest that reaches a
- * tile size of the list and covers the dimension with as many tiles as that size does. */
+/* Lists the extents of dimension d for the core tile of index `tile`: multiples of it, each the
+ * smallest that reaches a tile size of the list and covers the dimension with as many tiles as that
+ * size does. */
 static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int tile,
                          struct extents *extents) {
   const struct pz_tile_sizes *sizes = &space->core_tile[d];
@@ -56,9 +57,10 @@ static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int til
   }
 }
 
-/* Returns the rounds of all tiles of the global buffer.  Along each dimension and the batch, all
- * tiles have the same number of core tiles except the last one, which has the rest.  So there are
- * at most 16 kinds of tiles with different numbers of items. */
+/* Returns the rounds of all tiles of the global buffer, which have per[d] core tiles in dimension d
+ * and `batch` GEMMs.  Along each dimension and the batch, all tiles have the same number of core
+ * tiles except the last one, which has the rest.  So there are at most 16 kinds of tiles with
+ * different numbers of items. */
 static double count_rounds(const struct nested_search *search, const double per[PZ_DIMS],
                            double batch) {
   struct {
@@ -66,10 +68,10 @@ static double count_rounds(const struct nested_search *search, const double per[
   } kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
   int n = 1;
   for (int d = 0; d <= PZ_DIMS; d++) {
-    double all_tiles = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch,
-           p = d < PZ_DIMS ? per[d] : batch;
-    double whole = p == all_tiles ? 1 : (double)(int64_t)(all_tiles / p),
-           rest = all_tiles - whole * p;
+    double all_tiles = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch;
+    double p = d < PZ_DIMS ? per[d] : batch;
+    double whole = p == all_tiles ? 1 : (double)(int64_t)(all_tiles / p);
+    double rest = all_tiles - whole * p;
     for (int i = 0; i < n; i++) {
       if (rest > 0) {
         kind[n + i].tiles = kind[i].tiles;
@@ -86,17 +88,6 @@ static double count_rounds(const struct nested_search *search, const double per[
   return rounds;
 }
 
-/* Returns whether the core tiles fit the local buffer with this stationary operand. */
-static bool core_can_keep(const struct nested_search *search, enum pz_stationary stationary) {
-  const struct pz_mapspace *space = search->space;
-  const int *choice = search->choice;
-  switch (stationary) {
-  case PZ_STATIONARY_RESULTS: return choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]];
-  case PZ_STATIONARY_WEIGHTS: return choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]];
-  default: return choice[PZ_DIM_M] <= space->most_m_by_k[choice[PZ_DIM_K]];
-  }
-}
-
 /* Finds the fewest rounds with a stationary operand whose extents have the indices u and v, over
  * all extents of the third dimension and numbers of GEMMs in the buffer.  Returns false if no
  * choice has fewer rounds than most_rounds.  Index -1 of the third dimension stands for cores that
@@ -104,7 +95,8 @@ static bool core_can_keep(const struct nested_search *search, enum pz_stationary
 static bool find_fewest_rounds(const struct nested_search *search, enum pz_stationary stationary,
                                int u, int v, struct pz_nested_mapping *out) {
   const struct pz_mapspace *space = search->space;
-  enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+  enum pz_dim first = pz_stationary_dims[stationary].first;
+  enum pz_dim second = pz_stationary_dims[stationary].second;
   enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
   const struct extents *depths = &search->extent[third];
   double size_u = search->extent[first].size[u], size_v = search->extent[second].size[v];
@@ -112,7 +104,13 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   double depth_bytes = pz_mapspace_bytes(space, stationary, size_u, size_v, 1) - own_bytes;
   double glb_bytes = (double)space->chip->glb_bytes;
   double per[PZ_DIMS], tiles_uv = search->extent[first].count[u] * search->extent[second].count[v];
-  bool can_keep = core_can_keep(search, stationary), found = false;
+  const int *choice = search->choice;
+  /* Whether the core tiles fit the local buffer with this stationary operand. */
+  bool can_keep = choice[PZ_DIM_M] <= space->most_m_by_k[choice[PZ_DIM_K]], found = false;
+  if (stationary == PZ_STATIONARY_RESULTS)
+    can_keep = choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]];
+  if (stationary == PZ_STATIONARY_WEIGHTS)
+    can_keep = choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]];
   per[first] = search->extent[first].per[u];
   per[second] = search->extent[second].per[v];
   out->rounds = search->most_rounds;
@@ -142,7 +140,7 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   return found;
 }
 
-/* Returns the time of a mapping with this number of rounds, without HBM traffic. */
+/* Returns the seconds of a mapping whose items take this number of rounds, without HBM traffic. */
 static double core_s(const struct nested_search *search, double rounds) {
   const struct pz_mapspace *space = search->space;
   double time =
@@ -151,18 +149,14 @@ static double core_s(const struct nested_search *search, double rounds) {
   return pz_fmax(time, pz_local_s(space, search->local_traffic, search->items, rounds));
 }
 
-/* Sets most_rounds to a number of rounds whose arithmetic alone takes longer than limit_s. */
-static void limit_rounds(struct nested_search *search, double limit_s) {
-  double round_s = search->cycles * search->space->cycle_s + search->space->item_s;
-  search->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
-}
-
-/* Evaluates the pair of extents with the indices u and v.  Returns false if its HBM traffic is too
- * high, which then holds for all smaller extents too. */
+/* Evaluates the tile of the global buffer whose stationary operand has the extents of index u and
+ * v, and makes it the incumbent if it is better.  Returns false if its HBM traffic is too high,
+ * which then holds for all smaller extents too. */
 static bool visit_extents(struct nested_search *search, enum pz_stationary stationary, int u,
                           int v) {
   const struct pz_mapspace *space = search->space;
-  enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+  enum pz_dim first = pz_stationary_dims[stationary].first;
+  enum pz_dim second = pz_stationary_dims[stationary].second;
   double tiles[PZ_DIMS] = {1, 1, 1};
   struct pz_nested_mapping mapping = {.stationary = stationary};
   tiles[first] = search->extent[first].count[u];
@@ -181,14 +175,15 @@ static bool visit_extents(struct nested_search *search, enum pz_stationary stati
   if (!is_better) return true;
   search->incumbent = search->minimise_time ? pz_fmax(time, mapping.hbm_s) : mapping.hbm_bytes;
   search->incumbent_mapping = mapping;
-  if (search->minimise_time) limit_rounds(search, search->incumbent);
+  if (search->minimise_time)
+    search->most_rounds = search->incumbent / search->round_s * (1 + 1e-9) + 1;
   return true;
 }
 
-/* Evaluates the pairs of extents of an operand that fit the global buffer, largest first. */
+/* Evaluates the pairs of extents of a stationary operand that fit the buffer, largest first. */
 static void scan_stationary(struct nested_search *search, enum pz_stationary stationary) {
-  const struct extents *first = &search->extent[pz_stationary_first(stationary)];
-  const struct extents *second = &search->extent[pz_stationary_second(stationary)];
+  const struct extents *first = &search->extent[pz_stationary_dims[stationary].first];
+  const struct extents *second = &search->extent[pz_stationary_dims[stationary].second];
   double glb_bytes = (double)search->space->chip->glb_bytes;
   int most_v = -1; /* the largest second extent that fits; it grows while the first one shrinks */
   for (int u = first->n - 1; u >= 0; u--) {
@@ -200,10 +195,17 @@ static void scan_stationary(struct nested_search *search, enum pz_stationary sta
   }
 }
 
-/* Searches all stationary operands.  The caller sets minimise_time, incumbent and limit_s. */
-static void search_nested(struct nested_search *search, const struct pz_mapspace *space,
-                          const struct pz_nested_work *work) {
+/* Searches the tiles of the global buffer with every stationary operand: for the least time if
+ * limit_s is negative, and otherwise for the least HBM traffic among those within limit_s.  Returns
+ * the least seconds or bytes, and sets *out to the tile if `out` is not NULL.  If none has less
+ * than `below`, returns `below` and leaves *out alone. */
+static double search_nested(const struct pz_mapspace *space, const struct pz_nested_work *work,
+                            double limit_s, double below, struct pz_nested_mapping *out) {
+  struct nested_search nested_search, *search = &nested_search;
   search->space = space;
+  search->minimise_time = limit_s < 0;
+  search->limit_s = limit_s;
+  search->incumbent = below;
   search->choice = work->choice;
   for (int d = 0; d < PZ_DIMS; d++) {
     list_extents(space, (enum pz_dim)d, work->choice[d], &search->extent[d]);
@@ -220,20 +222,23 @@ static void search_nested(struct nested_search *search, const struct pz_mapspace
   } else {
     search->cycles = work->cycles > 0 ? work->cycles : pz_mapping_least_cycles(space, work->choice);
   }
-  limit_rounds(search, search->minimise_time ? search->incumbent : search->limit_s);
+  search->round_s = search->cycles * space->cycle_s + space->item_s;
+  double most_s = search->minimise_time ? below : limit_s;
+  search->most_rounds = most_s / search->round_s * (1 + 1e-9) + 1;
   search->lower_bound = search->minimise_time
                             ? pz_fmax(work->least_hbm_s, core_s(search, search->least_rounds))
                             : work->least_hbm_bytes;
   for (enum pz_stationary operand = 0; operand < PZ_STATIONARITIES; operand++)
     scan_stationary(search, operand);
+  if (out && search->incumbent < below) *out = search->incumbent_mapping;
+  return search->incumbent;
 }
 
 /* ---- the memo and the two searches ----------------------------------------------------------- */
 
-void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
-
-/* Returns the memo's slot for core tiles in one spatial way, or in any way if `way` is
- * PZ_SPATIAL_WAYS. Sets *is_known if it holds their value, or else reserves it. */
+/* Returns the memo's slot for core tiles that are laid on the array as in pz_spatial_way[way], or
+ * in any way if `way` is PZ_SPATIAL_WAYS.  Sets *is_known to whether the slot has their bound; if
+ * not, the caller stores it. */
 static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice[PZ_DIMS], int way,
                                struct pz_nested_memo *memo, bool *is_known) {
   int tiles = choice[PZ_DIM_M] * space->core_tile[PZ_DIM_N].n + choice[PZ_DIM_N];
@@ -244,17 +249,8 @@ static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice
   return slot;
 }
 
-/* Returns the least time of a mapping to the cores, or below_s if none takes less. */
-static double search_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
-                               double below_s) {
-  struct nested_search search;
-  search.minimise_time = true;
-  search.incumbent = below_s;
-  search_nested(&search, space, work);
-  return search.incumbent;
-}
-
-/* Spatial mappings with the same core tiles share a bound: the time without local buffers. */
+/* Returns the least seconds of a mapping to the cores, or below_s if none takes less.  Spatial
+ * mappings with the same core tiles share a bound: the time without local buffers. */
 double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo) {
   if (work->spatial) {
@@ -263,45 +259,30 @@ double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nest
     if (!is_known) {
       struct pz_nested_work any = *work;
       any.spatial = NULL;
-      memo->least[slot] = search_fastest_s(space, &any, DBL_MAX);
+      memo->least[slot] = search_nested(space, &any, -1, DBL_MAX, NULL);
     }
     if (memo->least[slot] >= below_s) return below_s;
   }
-  return search_fastest_s(space, work, below_s);
+  return search_nested(space, work, -1, below_s, NULL);
 }
 
-/* Finds the tile of the global buffer with the least HBM traffic among those within limit_s and
- * below below_bytes.  Returns false if there is none. */
-static bool search_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
-                            double limit_s, double below_bytes, struct pz_nested_mapping *out) {
-  struct nested_search search;
-  search.minimise_time = false;
-  search.limit_s = limit_s;
-  search.incumbent = below_bytes;
-  search_nested(&search, space, work);
-  if (search.incumbent >= below_bytes) return false;
-  *out = search.incumbent_mapping;
-  return true;
-}
-
-/* Returns the least HBM traffic of core tiles in one spatial way, or in any way if `way` is
- * PZ_SPATIAL_WAYS, with unlimited local buffers.  Returns DBL_MAX if no mapping is within
- * limit_s. */
+/* Returns the least bytes of HBM traffic of core tiles that are laid on the array as in
+ * pz_spatial_way[way], or in any way if `way` is PZ_SPATIAL_WAYS, with unlimited local buffers.
+ * Returns DBL_MAX if no mapping is within limit_s. */
 static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_nested_work *work,
                               int way, double limit_s, struct pz_nested_memo *memo) {
   bool is_known;
   uint32_t slot = find_memo_slot(space, work->choice, way, memo, &is_known);
   if (is_known) return memo->least[slot];
   struct pz_nested_work any = *work;
-  struct pz_nested_mapping mapping;
   any.spatial = NULL;
   any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(space, way, work->choice) : 0;
-  bool found = search_cheapest(space, &any, limit_s, DBL_MAX, &mapping);
-  memo->least[slot] = found ? mapping.hbm_bytes : DBL_MAX;
+  memo->least[slot] = search_nested(space, &any, limit_s, DBL_MAX, NULL);
   return memo->least[slot];
 }
 
-/* Few mappings to the cores are within the limit, and many share their core tiles: the bounds of
+/* Finds the tile with the least HBM traffic within the limit.  Few mappings to the cores are within
+ * it, and many share their core tiles: the bounds of
  * the memo exclude most of them. */
 bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
@@ -312,5 +293,5 @@ bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_
   if (cycles > pz_mapping_least_cycles(space, work->choice) &&
       least_hbm_bytes(space, work, way, limit.s, memo) >= limit.bytes)
     return false;
-  return search_cheapest(space, work, limit.s, limit.bytes, out);
+  return search_nested(space, work, limit.s, limit.bytes, out) < limit.bytes;
 }

@@ -22,15 +22,14 @@ struct pz_nested_work {
   double least_hbm_s, least_hbm_bytes;
 };
 
-/* Lower bounds for core tiles over all spatial mappings: on their time in a search for the fastest
- * mapping, on their HBM traffic in a search for the cheapest one.  Searches clear it first. */
+/* A cache of lower bounds for core tiles over all spatial mappings: on their time in a search for
+ * the fastest mapping, on their HBM traffic in a search for the cheapest one.  A search first sets
+ * all keys to 0. */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
   uint32_t key[PZ_NESTED_MEMO]; /* core tiles and way, or 0 if the slot is empty */
   double least[PZ_NESTED_MEMO]; /* lower bound in seconds or bytes */
 };
-
-void pz_nested_memo_clear(struct pz_nested_memo *memo);
 
 /* Returns the least time of a mapping to the cores with any tile of the global buffer, including
  * HBM traffic; below_s if none takes less. */

@@ -10,10 +10,7 @@
  * Symbols: n or g is the number of devices of a group.  A ring sends (n-1)/n of the tensor over
  * each link in one pass; an all-reduce has two passes (Patarasuk and Yuan, J. Parallel Distrib.
  * Comput. 69, 2009).  A "unit" of a level is a set of devices that the level joins, for example a
- * node.
- *
- * Sections: torus, rates, groups that cross levels, collectives, dispatchers, rings inside each
- * level. */
+ * node. */
 #include "cost/network.h"
 
 #include <math.h>
@@ -21,13 +18,6 @@
 
 #include "core/num.h"
 #include "cost/constants.h"
-
-/* Returns the index of the innermost level of `span` consecutive devices, or the outermost. */
-static int level_of_span(const struct pz_cluster *net, int64_t span) {
-  int level = 0;
-  while (level + 1 < net->n_levels && net->level[level].devices < span) level++;
-  return level;
-}
 
 /* ---- torus ----------------------------------------------------------------------------------- */
 
@@ -38,8 +28,8 @@ struct shape {
   int64_t axis[PZ_CLUSTER_MOST_AXES];
 };
 
-/* Distributes the prime factors of a number of devices over the axes, the largest first, each to
- * the axis that is shortest so far. */
+/* Returns the most even shape of a number of devices: their prime factors are distributed over the
+ * axes, the largest first, each to the axis that is shortest so far. */
 static struct shape even_shape(int n_axes, int64_t devices) {
   struct shape shape = {.n = n_axes};
   for (int i = 0; i < n_axes; i++) shape.axis[i] = 1;
@@ -60,24 +50,6 @@ static struct shape even_shape(int n_axes, int64_t devices) {
   return shape;
 }
 
-/* Returns the shape of a job on `devices` devices: whole cubes of side `wrap` if possible. */
-static struct shape job_shape(const struct pz_level *level, int64_t devices) {
-  int64_t cube = 1, n = pz_min(devices, level->devices);
-  for (int i = 0; i < level->n_axes && cube <= n; i++) cube *= level->wrap;
-  if (n % cube) return even_shape(level->n_axes, n);
-  struct shape shape = even_shape(level->n_axes, n / cube);
-  shape.cubes = true;
-  for (int i = 0; i < shape.n; i++) shape.axis[i] *= level->wrap;
-  return shape;
-}
-
-/* Returns whether an axis of a job is a ring, by whole cubes or the length of a torus axis. */
-static bool is_ring(const struct pz_level *level, const struct shape *shape, int64_t length) {
-  for (int i = 0; i < level->n_axes; i++)
-    if (level->axis[i] == length) return true;
-  return shape->cubes;
-}
-
 /* The links of a torus that a group uses for a given order of the axes. */
 struct torus_use {
   int shared;     /* number of axes that the group shares with other groups */
@@ -86,10 +58,11 @@ struct torus_use {
   double slowest; /* largest ratio of mean distance to links over all axes, for an all-to-all */
 };
 
-/* Devices are numbered along the first axis, then along the second, and so on, so that a group with
- * stride s covers the axes whose range overlaps [s, s * devices).  In an all-to-all, data travel a
- * quarter of the way around a ring, in both directions, and a third of a line, whose middle has one
- * link in each direction. */
+/* Returns the links that a group uses if `shape` lists the job's axes in the order in which devices
+ * are numbered: along the first axis, then along the second, and so on, so that a group with stride
+ * s covers the axes whose range overlaps [s, s * devices).  In an all-to-all, data travel a quarter
+ * of the way around a ring, in both directions, and a third of a line, whose middle has one link in
+ * each direction. */
 static struct torus_use use_in_order(const struct pz_level *level, const struct shape *shape,
                                      struct pz_group group) {
   struct torus_use use = {.shared = 0};
@@ -99,7 +72,11 @@ static struct torus_use use_in_order(const struct pz_level *level, const struct 
     int64_t from = pz_max(group.stride, inner), to = pz_min(end, outer);
     if (to > from) {
       bool is_whole = from == inner && to == outer;
-      bool ring = is_whole && is_ring(level, shape, shape->axis[i]);
+      /* An axis is a ring in whole cubes, or if it is as long as an axis of the torus. */
+      bool wraps = shape->cubes;
+      for (int a = 0; a < level->n_axes; a++)
+        if (level->axis[a] == shape->axis[i]) wraps = true;
+      bool ring = is_whole && wraps;
       double length = (double)to / (double)from;
       double links = (ring ? 2.0 : 1.0) * (double)inner / (double)from;
       if (!is_whole) use.shared++;
@@ -112,13 +89,20 @@ static struct torus_use use_in_order(const struct pz_level *level, const struct 
   return use;
 }
 
-/* Returns the use for the order of axes that shares the fewest axes, and among those has the most
- * links. The orders are the rotations, each also with its first two axes exchanged, which are all
- * orders of up to three axes. */
+/* Returns the links that a group uses with the best order of the axes: the one that shares the
+ * fewest axes, and among those has the most links.  A job has whole cubes of side `wrap` if its
+ * number of devices allows.  The orders are the rotations, each also with its first two axes
+ * exchanged, which are all orders of up to three axes. */
 static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   group.devices = pz_max(1, pz_min(group.devices, level->devices / pz_max(1, group.stride)));
-  struct shape shape = job_shape(level, pz_max(net->devices, group.devices * group.stride));
+  int64_t job = pz_max(net->devices, group.devices * group.stride), cube = 1;
+  job = pz_min(job, level->devices);
+  for (int i = 0; i < level->n_axes && cube <= job; i++) cube *= level->wrap;
+  bool cubes = job % cube == 0;
+  struct shape shape = even_shape(level->n_axes, cubes ? job / cube : job);
+  shape.cubes = cubes;
+  for (int i = 0; i < shape.n && cubes; i++) shape.axis[i] *= level->wrap;
   struct torus_use best = use_in_order(level, &shape, group);
   for (int i = 0; i < 2 * shape.n; i++) {
     struct shape order = shape;
@@ -136,14 +120,14 @@ static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group 
   return best;
 }
 
-/* Returns the rate of one link of a device of a torus in one direction. */
+/* Returns the bytes/s of one link of a device of a torus in one direction. */
 static double torus_link_rate(const struct pz_constants *constants, const struct pz_level *level) {
   return level->bytes_per_s * constants->torus_efficiency / (2.0 * level->n_axes);
 }
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* Returns the rate of a device's links to the other members of a group with `members` members in
+/* Returns the bytes/s of a device's links to the other members of a group with `members` members in
  * the innermost level.  In a mesh, which has a link between each pair of devices, only the links
  * between members count. */
 static double member_rate(const struct pz_level *level, double members) {
@@ -151,7 +135,8 @@ static double member_rate(const struct pz_level *level, double members) {
   return level->bytes_per_s * (level->mesh ? pz_fmin(part, 1) : 1);
 }
 
-/* Returns the rate that large messages reach between a device and its group, in bytes/s. */
+/* Returns the rate in bytes/s that large messages reach between a device and the other members of
+ * its group in the innermost level. */
 static double reached_rate(const struct pz_constants *constants, const struct pz_level *level,
                            double members) {
   bool is_measured = level->collectives.efficiency > 0;
@@ -159,20 +144,21 @@ static double reached_rate(const struct pz_constants *constants, const struct pz
          (is_measured ? level->collectives.efficiency : constants->ring_efficiency);
 }
 
+/* Returns the bytes/s that collectives reach on a device's interface to an outer level. */
 double pz_network_outer_rate(const struct pz_constants *constants, const struct pz_level *level) {
   bool is_measured = level->collectives.efficiency > 0;
   return level->bytes_per_s *
          (is_measured ? level->collectives.efficiency : constants->outer_efficiency);
 }
 
-/* Returns the start-up time of a collective. */
+/* Returns the start-up seconds of a collective: measured on the chip's link, or else a constant. */
 static double startup_s(const struct pz_constants *constants, const struct pz_cluster *net) {
   double measured_s = net->level[0].collectives.startup_s;
   return measured_s > 0 ? measured_s : constants->ring_startup_s;
 }
 
-/* Returns the rate of a pass of a ring whose members are all inside the innermost level.  The ends
- * of a ring copy data, which takes ring_extra steps. */
+/* Returns the bytes/s of a pass of a ring whose members are all inside the innermost level.  The
+ * ends of a ring copy data, which takes ring_extra steps. */
 static double inner_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                          struct pz_group group) {
   const struct pz_level *level = &net->level[0];
@@ -182,7 +168,8 @@ static double inner_rate(const struct pz_constants *constants, const struct pz_c
   return reached_rate(constants, level, others + 1) * others / (others + constants->ring_extra);
 }
 
-/* Returns the software's time of a hop between two devices, besides the network's latency. */
+/* Returns the seconds that the software needs for a hop between two devices, besides the latency of
+ * the network. */
 static double hop_software_s(const struct pz_constants *constants, const struct pz_cluster *net) {
   return constants->ring_hop * startup_s(constants, net);
 }
@@ -212,7 +199,7 @@ struct crossing {
   double start_s;    /* measured delay with which the protocol for large messages starts */
 };
 
-/* Computes rates and latencies of a group from the levels that it crosses. */
+/* Returns rates and latencies of a group, from the levels that it crosses. */
 static struct crossing find_crossing(const struct pz_constants *constants,
                                      const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
@@ -250,16 +237,19 @@ static struct crossing find_crossing(const struct pz_constants *constants,
   return crossing;
 }
 
+/* Returns whether a group reaches beyond the innermost level, such as a node. */
 bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group group) {
-  return level_of_span(net, group.devices * group.stride) > 0;
+  return net->n_levels > 1 && net->level[0].devices < group.devices * group.stride;
 }
 
+/* Returns the bytes/s of a ring: a pass moves (g-1)/g of the tensor at this rate. */
 double pz_network_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                        struct pz_group group) {
   return pz_network_crosses_levels(net, group) ? find_crossing(constants, net, group).rate
                                                : inner_rate(constants, net, group);
 }
 
+/* Returns the bytes/s of a ring that uses only one interface of a node, or one pair of a mesh. */
 double pz_network_neighbour_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                                  struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
@@ -273,9 +263,10 @@ double pz_network_neighbour_rate(const struct pz_constants *constants, const str
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Returns the delay with which the protocol for large messages starts.  A ring has the delay
- * large_startup once for each server that it passes.  If the group crosses levels, each hop between
- * units adds hop_s, and the network adds a measured delay; otherwise `crossing` is NULL. */
+/* Returns the delay in seconds with which the protocol for large messages starts.  A ring has the
+ * delay large_startup once for each server that its inner_hops hops pass.  If the group crosses
+ * levels, each of the outer_hops hops between units adds hop_s, and the network adds a measured
+ * delay; otherwise `crossing` is NULL. */
 static double later_start_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             double inner_hops, const struct crossing *crossing, double outer_hops) {
   double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
@@ -283,6 +274,7 @@ static double later_start_s(const struct pz_constants *constants, const struct p
   return crossing ? inner_s + (outer_hops * constants->hop_s + crossing->start_s) : inner_s;
 }
 
+/* Returns the seconds of a large message in addition to those of its bytes. */
 double pz_network_message_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             struct pz_group group) {
   struct crossing crossing = find_crossing(constants, net, group);
@@ -291,7 +283,7 @@ double pz_network_message_s(const struct pz_constants *constants, const struct p
          hop_software_s(constants, net) + crossing.message_s;
 }
 
-/* Returns the time of a collective whose bytes occupy the links for links_s and whose hops take
+/* Returns the seconds of a collective whose bytes occupy the links for links_s and whose hops take
  * latency_s. Protocols for small messages start at once but need small_rate times as long for the
  * bytes, and the protocol for large messages starts later_s later.  Libraries change gradually
  * between them: the extra time is a b / (a + b) for the extra times a and b of both protocols,
@@ -309,7 +301,7 @@ static struct pz_wire_time send_time(const struct pz_constants *constants,
                                      struct pz_group group) {
   struct pz_wire_time time = {.s = 0};
   const struct pz_level *inner = &net->level[0];
-  bool crosses_levels = level_of_span(net, 2 * group.stride) > 0;
+  bool crosses_levels = pz_network_crosses_levels(net, (struct pz_group){2, group.stride});
   double *busy_s = &time.busy_s[crosses_levels ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
   if (!crosses_levels && inner->n_axes) {
     *busy_s = bytes / torus_link_rate(constants, inner);
@@ -326,22 +318,10 @@ static struct pz_wire_time send_time(const struct pz_constants *constants,
   return time;
 }
 
-/* Returns the time of a collective inside a torus: link time, and a latency for each hop. */
-static struct pz_wire_time torus_time(const struct pz_constants *constants,
-                                      const struct pz_cluster *net, enum pz_collective kind,
-                                      double bytes, struct pz_group group) {
-  struct torus_use use = torus_use(net, group);
-  double n = (double)group.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  double rate = torus_link_rate(constants, &net->level[0]);
-  double latency_s = net->level[0].latency_s * use.hops;
-  double links_s = passes * (n - 1) / n * bytes / (pz_fmax(1, use.links) * rate);
-  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) links_s = pz_fmax(links_s, bytes * use.slowest / rate);
-  return (struct pz_wire_time){passes * latency_s + links_s, {links_s, 0}};
-}
-
-/* Returns the time of an all-to-all, in which every device sends an equal part to every other. Data
- * that leave a unit pass the interfaces at its edge, on all levels at the same time, and the part
- * for the device itself is copied.  Only in a mesh, a device can send faster to the outside. */
+/* Returns the time of an all-to-all, in which every device sends an equal part of its bytes to
+ * every other device.  Data that leave a unit pass the interfaces at its edge, on all levels at the
+ * same time, and the part for the device itself is copied.  Except in a mesh, the parts for other
+ * nodes pass the links inside the node too. */
 static struct pz_wire_time all_to_all_time(const struct pz_constants *constants,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group group) {
@@ -368,7 +348,7 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *constants,
   return time;
 }
 
-/* Returns the latency of the hops of one pass inside the innermost level: round a ring, and in
+/* Returns the seconds of the hops of one pass inside the innermost level: around a ring, and in
  * domains of many servers over trees that join the rings of the servers. */
 static double inner_latency_s(const struct pz_constants *constants, const struct pz_cluster *net,
                               struct pz_group group) {
@@ -379,9 +359,9 @@ static double inner_latency_s(const struct pz_constants *constants, const struct
   return hops * (level->latency_s + hop_software_s(constants, net));
 }
 
-/* Returns the time of a collective whose members are all in the innermost level.  It is the faster
- * one of a ring and sums in the switches (NCCL's NVLS), for which every device reads its part of
- * the sum from the switches and writes it back. */
+/* Returns the time of a collective of one pass, or of two (all-reduce), whose members are all in
+ * the innermost level.  It is the faster one of a ring and sums in the switches (NCCL's NVLS), for
+ * which every device reads its part of the sum from the switches and writes it back. */
 static struct pz_wire_time inner_time(const struct pz_constants *constants,
                                       const struct pz_cluster *net, double passes, double bytes,
                                       struct pz_group group) {
@@ -404,7 +384,8 @@ static struct pz_wire_time inner_time(const struct pz_constants *constants,
   return sums.s < ring.s ? sums : ring;
 }
 
-/* Returns the time of a collective whose group spans several units of the innermost level.  Large
+/* Returns the time of a collective of one pass, or of two (all-reduce), whose group spans several
+ * units of the innermost level.  Large
  * messages use a ring, and small ones use trees if their latency is shorter; an all-reduce is a
  * reduce-scatter followed by an all-gather.  Between two units whose switches add up, two trees for
  * half of the tensor each are faster: every unit sends the tensor once, which a ring does nearly
@@ -440,25 +421,29 @@ static struct pz_wire_time outer_time(const struct pz_constants *constants,
   return pair.s < time.s ? pair : time;
 }
 
+/* Returns the time of a collective by the model for its kind, network and group. */
 struct pz_wire_time pz_network_time(const struct pz_constants *constants,
                                     const struct pz_cluster *net, enum pz_collective kind,
                                     double bytes, struct pz_group group) {
   if (group.devices <= 1 || !net->n_levels || net->instant) return (struct pz_wire_time){.s = 0};
   if (kind == PZ_COLLECTIVE_SEND) return send_time(constants, net, bytes, group);
   bool crosses_levels = pz_network_crosses_levels(net, group);
-  if (net->level[0].n_axes && !crosses_levels)
-    return torus_time(constants, net, kind, bytes, group);
+  double n = (double)group.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  if (net->level[0].n_axes && !crosses_levels) {
+    /* Inside a torus: link time, and a latency for each hop of a ring around all its axes. */
+    struct torus_use use = torus_use(net, group);
+    double rate = torus_link_rate(constants, &net->level[0]);
+    double latency_s = net->level[0].latency_s * use.hops;
+    double links_s = passes * (n - 1) / n * bytes / (pz_fmax(1, use.links) * rate);
+    if (kind == PZ_COLLECTIVE_ALL_TO_ALL) links_s = pz_fmax(links_s, bytes * use.slowest / rate);
+    return (struct pz_wire_time){passes * latency_s + links_s, {links_s, 0}};
+  }
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(constants, net, bytes, group);
-  double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   return crosses_levels ? outer_time(constants, net, passes, bytes, group)
                         : inner_time(constants, net, passes, bytes, group);
 }
 
-double pz_network_s(const struct pz_constants *constants, const struct pz_cluster *net,
-                    enum pz_collective kind, double bytes, struct pz_group group) {
-  return pz_network_time(constants, net, kind, bytes, group).s;
-}
-
+/* Adds the time of a collective that is run `times` times to *sum. */
 void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, double times) {
   sum->s += times * time->s;
   for (int i = 0; i < PZ_WIRES; i++) sum->busy_s[i] += times * time->busy_s[i];
@@ -466,28 +451,16 @@ void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, doub
 
 /* ---- dispatchers of tokens to experts -------------------------------------------------------- */
 
-/* Returns the expected number of n devices or nodes that have one of `choices` random experts. */
+/* Returns how many of n devices or nodes are expected to have at least one of the experts of a
+ * token, which chooses `choices` of them at random. */
 static double expected_distinct(double n, double choices) {
   return n * (1 - pow(1 - 1 / n, choices));
 }
 
-/* Returns the time that a dispatcher needs on the cores.  DeepEP's cores copy a token for each
- * device that needs it and sum the results, with a time for each token, for its bytes, and for the
- * bytes of each copy.  HybridEP's copy units are as fast as the links. */
-static double dispatch_cores_s(const struct pz_constants *constants,
-                               const struct pz_dispatch *dispatch, double copies) {
-  double token_bytes = dispatch->token_bytes;
-  if (dispatch->dispatcher != PZ_DISPATCHER_DEEPEP) return 0;
-  double token_s =
-      dispatch->combine
-          ? constants->combine_token_s +
-                token_bytes * (constants->combine_sum_byte_s + copies * constants->combine_byte_s)
-          : constants->dispatch_token_s + token_bytes * copies * constants->dispatch_byte_s;
-  return dispatch->tokens * token_s / pz_fmax(1, dispatch->cores);
-}
-
-/* The times a of the cores and b of a node's links overlap in part, as (a^n + b^n)^(1/n) with n =
- * copy_smooth.  Interfaces between nodes overlap with both. */
+/* DeepEP's cores copy a token for each device that needs it and sum the results, with a time for
+ * each token, for its bytes, and for the bytes of each copy.  HybridEP's copy units are as fast as
+ * the links.  The times a of the cores and b of a node's links overlap in part, as (a^n +
+ * b^n)^(1/n) with n = copy_smooth.  Interfaces between nodes overlap with both. */
 struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
                                      const struct pz_cluster *net,
                                      const struct pz_dispatch *dispatch) {
@@ -506,7 +479,15 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
     reached_nodes = dispatch->most_nodes;
     copies = reached_nodes * expected_distinct(members, dispatch->experts / reached_nodes);
   }
-  double cores_s = dispatch_cores_s(constants, dispatch, copies);
+  double token_bytes = dispatch->token_bytes, cores_s = 0;
+  if (dispatch->dispatcher == PZ_DISPATCHER_DEEPEP) {
+    double token_s =
+        constants->dispatch_token_s + token_bytes * copies * constants->dispatch_byte_s;
+    if (dispatch->combine)
+      token_s = constants->combine_token_s +
+                token_bytes * (constants->combine_sum_byte_s + copies * constants->combine_byte_s);
+    cores_s = dispatch->tokens * token_s / pz_fmax(1, dispatch->cores);
+  }
   if (net->instant) return (struct pz_wire_time){.s = cores_s};
   struct pz_wire_time time = {
       .s = (dispatch->combine ? constants->combine_s : constants->dispatch_s) + crossing.message_s};
@@ -529,6 +510,8 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
 
 /* ---- rings inside each level ----------------------------------------------------------------- */
 
+/* Returns the seconds of a collective at the full rates of the links, without a library's model: in
+ * each half (scatter and gather), a ring on each level moves what the levels inside it left. */
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
                        int64_t devices) {
   if (devices <= 1 || net->instant) return 0;

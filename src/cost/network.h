@@ -63,10 +63,6 @@ struct pz_wire_time pz_network_time(const struct pz_constants *constants,
                                     const struct pz_cluster *net, enum pz_collective kind,
                                     double bytes, struct pz_group group);
 
-/* Returns the seconds of pz_network_time() alone. */
-double pz_network_s(const struct pz_constants *constants, const struct pz_cluster *net,
-                    enum pz_collective kind, double bytes, struct pz_group group);
-
 /* Adds the time of a collective that is run `times` times to a sum. */
 void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, double times);
 
@@ -92,8 +88,8 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
 /* ---- rings inside each level of a network, from the chip outward ----------------------------- */
 
 /* Returns the seconds of a collective over `devices` devices that fill each level before they reach
- * the next, at the full rates of the links.  In each half (scatter and gather), a ring of g groups
- * on a level moves (g-1)/g of the remaining tensor and has g-1 latencies, which leaves 1/g of the
+ * the next, at the full rates of the links.  In each half (scatter and gather), a ring of g units
+ * of a level moves (g-1)/g of the remaining tensor and has g-1 latencies, which leaves 1/g of the
  * tensor for the next level. */
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
                        int64_t devices);

@@ -4,9 +4,7 @@
  * cluster, and with it the outermost level of the network that the group crosses.  Levels are
  * fitted from the innermost one outward, each to the rows whose outermost level it is: the
  * efficiency that large messages reach and the delay of small ones (cost/fit.h).  Levels without
- * rows keep the numbers of the cluster's description.
- *
- * Sections: rows, the fit of a level, the report, the public function. */
+ * rows keep the numbers of the cluster's description. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,12 +28,13 @@ struct network_fit {
   struct pz_fit fit;
 };
 
-/* Returns the time that the model predicts for a row. */
+/* Returns the seconds that the model predicts for the collective of a row. */
 static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row *row) {
-  return pz_network_s(&pz_constants_default, net, row->kind, row->bytes, row->group);
+  return pz_network_time(&pz_constants_default, net, row->kind, row->bytes, row->group).s;
 }
 
-/* Returns the class of a message size: 0 for up to 64 KiB, 1 for up to 16 MiB, and 2 above. */
+/* Returns the class of a message size, by which errors are weighted and reported: 0 for up to 64
+ * KiB, 1 for up to 16 MiB, and 2 above. */
 static int size_class(double bytes) {
   static const double SMALL_BYTES = 65536, LARGE_BYTES = 16777216;
   if (bytes <= SMALL_BYTES) return 0;
@@ -44,10 +43,10 @@ static int size_class(double bytes) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Finds the group of a row and the outermost level that it crosses.  In clusters of nodes, the
- * devices of a row are spread evenly over each node if not all of a node take part; inside one
- * large domain, hosts with a few devices each are packed.  A sendrecv test sends to neighbours
- * across the outermost level. */
+/* Sets the group of a row, and the outermost level of the network that the group crosses.  In
+ * clusters of nodes, the devices of a row are spread evenly over each node if not all of a node
+ * take part; inside one large domain, hosts with a few devices each are packed.  A sendrecv test
+ * sends to neighbours across the outermost level. */
 static void place_row(struct pz_call *call, struct pz_nccl_row *row, struct pz_cluster *net) {
   int64_t node = net->level[0].devices, stride = 1;
   bool has_nodes = node <= PZ_SERVER_DEVICES;
@@ -104,8 +103,8 @@ static void check_rate(struct pz_call *call, const struct pz_cluster *net,
 
 /* ---- the fit of a level ---------------------------------------------------------------------- */
 
-/* Returns the mean loss over the rows of the level.  Large messages weigh more, because they
- * contain most bytes of a training step. */
+/* Returns the mean loss over the rows of the level that is being fitted; `ctx` is the struct
+ * network_fit.  Large messages weigh more, because they contain most bytes of a training step. */
 static double level_loss(void *ctx) {
   static const double WEIGHTS[] = {0.25, 1, 4}; /* by size class */
   const struct network_fit *fitter = ctx;
@@ -125,7 +124,7 @@ static double level_loss(void *ctx) {
  * the start-up time of a collective on the innermost level, and on outer levels the latency of a
  * hop and the start-up time of the protocol for large messages. */
 static void fit_level(struct network_fit *fitter, struct pz_network_level_fit *out) {
-  static const double FIRST_STARTUP_S = 5e-6;
+  static const double FIRST_STARTUP_S = 5e-6; /* where the search for an unknown delay begins */
   /* Longer delays between nodes are the start-up of a protocol, not the latency of a message. */
   static const double MOST_LATENCY_S = 2e-4;
   const struct pz_constants *constants = &pz_constants_default;
@@ -166,13 +165,6 @@ static void fit_level(struct network_fit *fitter, struct pz_network_level_fit *o
 
 enum { ALL_SIZES = PZ_NETWORK_SIZES - 1 };
 
-/* Adds the errors of a row to the running means of one class of message sizes. */
-static void add_error(struct pz_network_error *errors, int size, double before, double after) {
-  double n = ++errors->rows[size];
-  errors->before[size] += (before - errors->before[size]) / n;
-  errors->after[size] += (after - errors->after[size]) / n;
-}
-
 /* Reports the mean errors of each test and of all, before and after the fit, by message size. */
 static void report_errors(struct pz_call *call, const struct network_fit *fitter,
                           const struct pz_cluster *before, struct pz_network_calibration *result) {
@@ -190,10 +182,13 @@ static void report_errors(struct pz_call *call, const struct network_fit *fitter
     }
     double before_error = fabs(predicted_s(before, row) / row->s - 1);
     double after_error = fabs(predicted_s(fitter->net, row) / row->s - 1);
-    const int sizes[] = {size_class(row->bytes), ALL_SIZES};
-    for (int constants = 0; constants < 2; constants++) {
-      add_error(&tests[test], sizes[constants], before_error, after_error);
-      add_error(&all, sizes[constants], before_error, after_error);
+    /* Running means of the row's test and of all tests, by size class and over all sizes. */
+    for (int mean = 0; mean < 4; mean++) {
+      struct pz_network_error *errors = mean % 2 ? &all : &tests[test];
+      int size = mean < 2 ? size_class(row->bytes) : ALL_SIZES;
+      double n = ++errors->rows[size];
+      errors->before[size] += (before_error - errors->before[size]) / n;
+      errors->after[size] += (after_error - errors->after[size]) / n;
     }
   }
   tests[result->n_tests++] = all;
@@ -317,20 +312,6 @@ static void add_notes(struct pz_call *call, struct pz_network_calibration *resul
   result->n_notes = n;
 }
 
-/* Names the cluster after its data sheet, and says in `calibrated` which logs it was fitted to. */
-static void name_cluster(struct pz_network_calibration *result) {
-  struct pz_cluster *net = &result->cluster;
-  const char *slash = strrchr(result->files[0], '/');
-  char name[sizeof net->name];
-  snprintf(name, sizeof name, "%.*s, calibrated", (int)sizeof name - 14, net->name);
-  pz_text_copy(net->name, sizeof net->name, name);
-  snprintf(net->calibrated, sizeof net->calibrated, "nccl-tests, %u rows: %.80s%s",
-           result->tests[result->n_tests - 1].rows[ALL_SIZES], slash ? slash + 1 : result->files[0],
-           result->n_files > 1 ? " and others" : "");
-  pz_text_plain(net->calibrated);
-  net->standard = false;
-}
-
 struct pz_calibrate_network_options pz_calibrate_network_options_default(void) {
   return (struct pz_calibrate_network_options){.size = sizeof(struct pz_calibrate_network_options)};
 }
@@ -361,7 +342,17 @@ static void calibrate_network(struct pz_call *call, void *ctx) {
   find_machine(&own, &options, logs.device, &chip, result);
   fit_network(&own, result, &chip, &logs.rows);
   add_notes(&own, result, &logs);
-  name_cluster(result);
+  /* The cluster keeps the name of its data sheet; `calibrated` says what it was fitted to. */
+  struct pz_cluster *net = &result->cluster;
+  const char *first_log = strrchr(result->files[0], '/');
+  char name[sizeof net->name];
+  snprintf(name, sizeof name, "%.*s, calibrated", (int)sizeof name - 14, net->name);
+  pz_text_copy(net->name, sizeof net->name, name);
+  snprintf(net->calibrated, sizeof net->calibrated, "nccl-tests, %u rows: %.80s%s",
+           result->tests[result->n_tests - 1].rows[ALL_SIZES],
+           first_log ? first_log + 1 : result->files[0], result->n_files > 1 ? " and others" : "");
+  pz_text_plain(net->calibrated);
+  net->standard = false;
   *args->out = pz_object_keep(call, result);
 }
 

@@ -5,9 +5,7 @@
  * the cost model predicts it: GEMMs by the mapper, attention, scans, vector operators and
  * collectives by their own models.  Benchmarks call an operator in a loop, so that data that fits
  * in the global buffer is read from there; the models take this into account where they are told
- * that the data are warm.  Nothing in this file is fitted.
- *
- * Sections: operators, reading, predicting, the public function. */
+ * that the data are warm.  Nothing in this file is fitted. */
 #include "cost/ops_table.h"
 
 #include <errno.h>
@@ -159,18 +157,21 @@ static const struct {
                  {"trtllm", "trtllm", "attention_trtllm"}};
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
+/* Returns the attention library that a kernel's name contains, or NULL. */
 const char *pz_ops_library(const char *kernel) {
   for (int i = 0; i < LIBRARIES; i++)
     if (strstr(kernel, libraries[i].part)) return libraries[i].name;
   return NULL;
 }
 
+/* Returns the kernel of the calibration that determines the time of a row. */
 const char *pz_ops_kernel(const struct pz_ops_row *row) {
   for (int i = 0; i < LIBRARIES && row->library; i++)
     if (strcmp(row->library, libraries[i].name) == 0) return libraries[i].kernel;
   return operators[row->op].kernel;
 }
 
+/* Returns the reason why a chip cannot run a row, or NULL if it can. */
 const char *pz_ops_not_on(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   bool is_fp8 = op->form == FP8_GEMM || op->form == FP8_LINEAR || op->form == FP8_BLOCK_LINEAR ||
@@ -188,6 +189,7 @@ const char *pz_ops_not_on(const struct pz_chip *chip, const struct pz_ops_row *r
   return NULL;
 }
 
+/* Describes a row for people: its operator and sizes. */
 const char *pz_ops_describe(struct pz_call *call, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   const char *name = op->name;
@@ -230,7 +232,7 @@ struct ops_reader {
   uint32_t column[COLUMNS]; /* index of each column, or PZ_NONE if the table does not have it */
 };
 
-/* Reads an integer from `least` to 2^40, which messages call `field`. */
+/* Returns the integer that `text` is, from `least` to 2^40.  Messages call it `field`. */
 static int64_t read_size(const struct ops_reader *reader, uint32_t line, const char *field,
                          const char *text, int64_t least) {
   char *end;
@@ -250,16 +252,17 @@ static void read_extra_word(const struct ops_reader *reader, const char *word,
   int64_t causal = row->causal;
   const struct {
     const char *key;
+    bool of_grouped; /* of a grouped GEMM, or else of attention */
     int64_t least, *value;
-  } attention_keys[] = {{"heads", 1, &row->heads},
-                        {"kv", 1, &row->kv_heads},
-                        {"causal", 0, &causal}},
-    grouped_keys[] = {{"max", 1, &row->largest}},
-    *keys = is_grouped ? grouped_keys : attention_keys;
+  } keys[] = {{"heads", false, 1, &row->heads},
+              {"kv", false, 1, &row->kv_heads},
+              {"causal", false, 0, &causal},
+              {"max", true, 1, &row->largest}};
   if (is_grouped && (strcmp(word, "even") == 0 || strcmp(word, "skewed") == 0)) return;
-  for (int i = 0; i < (is_grouped ? 1 : 3); i++) {
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     size_t length = strlen(keys[i].key);
-    if (strncmp(word, keys[i].key, length) != 0 || word[length] != '=') continue;
+    bool has_key = strncmp(word, keys[i].key, length) == 0 && word[length] == '=';
+    if (!has_key || keys[i].of_grouped != is_grouped) continue;
     char field[40];
     snprintf(field, sizeof field, "extra, %s", keys[i].key);
     *keys[i].value = read_size(reader, row->line, field, word + length + 1, keys[i].least);
@@ -292,7 +295,8 @@ static void check_row(const struct ops_reader *reader, const struct pz_ops_row *
              (long long)row->m);
 }
 
-/* Returns the i-th operator that a table with a column `op` may have, as a pz_name_at. */
+/* Returns the i-th operator that a table with a column `op` may have, or NULL after the last (a
+ * pz_name_at). */
 static const char *table_operator_name(const void *ctx, size_t i) {
   (void)ctx;
   for (size_t op = 0; op < OPERATORS; op++) {
@@ -363,6 +367,7 @@ struct pz_ops_row *pz_ops_read_csv(struct pz_call *call, const char *name,
   return rows;
 }
 
+/* Returns a measured time in microseconds from a cell in microseconds or milliseconds. */
 double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bool milliseconds) {
   char *end;
   double us = strtod(cell->text, &end) * (milliseconds ? 1e3 : 1);
@@ -375,7 +380,7 @@ double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bo
 
 /* ---- predicting: seconds of one call of a benchmark loop ------------------------------------- */
 
-/* Returns the time of attention, which reads queries, keys and values and writes its result, and
+/* Returns the seconds of attention, which reads queries, keys and values and writes its result, and
  * backward also reads and writes their gradients.  A row of form ATTENTION has its heads in the
  * batch.  Serving kernels first copy to the cache: keys and values, or the latent vector that all
  * heads share. */
@@ -384,7 +389,8 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
   const struct operator_info *op = &operators[row->op];
   int64_t heads = op->form == ATTENTION ? 1 : row->heads;
   int64_t kv_heads = op->form == ATTENTION ? 1 : row->kv_heads;
-  /* The tensors have the shape of the queries, and as many that of the keys. */
+  /* Forward, two tensors have the shape of the queries and two that of the keys; backward, twice as
+   * many. */
   double tensors = op->direction == PZ_FORWARD ? 2 : 4;
   double bytes = 2 * tensors * (double)row->batch * (double)row->k *
                  ((double)heads * (double)row->m + (double)kv_heads * (double)row->n);
@@ -404,10 +410,10 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
   return estimate.latency_s;
 }
 
-/* Returns the time of a scan.  Serving kernels begin and end with a state in fp32 for each sample,
- * which SGLang (delta rule) reads and writes.  TensorRT-LLM (Mamba-2) moves three times these bytes
- * for zeros and copies, because samples of one chunk take longer than the chunks of long samples.
- * Inputs and results of a token have 16 bits, decays fp32. */
+/* Returns the seconds of a scan.  Serving kernels begin and end with a state in fp32 for each
+ * sample, which SGLang (delta rule) reads and writes.  TensorRT-LLM (Mamba-2) moves three times
+ * these bytes for zeros and copies, because samples of one chunk take longer than the chunks of
+ * long samples.  Inputs and results of a token have 16 bits, decays fp32. */
 static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   double n = (double)row->n, k = (double)row->k, heads = (double)row->heads;
@@ -428,7 +434,7 @@ static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   return time.startup_s + time.work_s;
 }
 
-/* Returns the time of a vector operator that moves `bytes` for each value.  Benchmarks call a
+/* Returns the seconds of a vector operator that moves `bytes` for each value.  Benchmarks call a
  * backward operator after its forward one, whose result, gradient and inputs displace a part of the
  * data from the global buffer.  This part is read from HBM. */
 static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row, int kind,
@@ -445,50 +451,46 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
   return cold * time.latency_s + (1 - cold) * warm_s;
 }
 
-/* Returns the time of a kernel that updates or convolves states.  Its thread blocks take at least
- * blocks_s, and each waits for `waits` loads that depend on each other.  Data that are changed in
- * place occupy the global buffer once rather than twice. */
-static double state_kernel_s(const struct pz_chip *chip, const struct pz_vector_work *work,
-                             double blocks_s, double waits, bool in_place) {
+/* Returns the seconds of a causal convolution of width 4, or of one token of a scan, which reads
+ * and writes the state in fp32.  Each thread block waits for `waits` loads that depend on each
+ * other, and all blocks take at least blocks_s.  Data that are changed in place occupy the global
+ * buffer once rather than twice. */
+static double state_kernel_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
+  static const int64_t WIDTH = 4;        /* tokens that a convolution combines */
+  static const int64_t BLOCK_TOKENS = 8; /* tokens of a sample in a thread block */
+  const struct pz_constants *constants = &pz_constants_default;
+  const struct operator_info *op = &operators[row->op];
+  bool is_gpu = chip->execution == PZ_CHIP_STREAM;
+  int64_t rows = row->batch * row->m, cols = row->n;
+  double waits = fmin(1, (double)row->m / (double)BLOCK_TOKENS), blocks_s = 0;
+  if (op->form == SCAN_STEP) {
+    rows = row->batch * row->heads;
+    cols = row->n * row->k;
+    waits = 1;
+  } else if (op->form == CONV_STEP) { /* moves the tokens before its one token too */
+    rows = row->batch * WIDTH;
+    waits = 0;
+  } else if (op->form == CONV_CHANNELS && is_gpu) {
+    double blocks = (double)row->batch * (double)row->n;
+    blocks_s = blocks * (constants->conv_block / ((double)chip->vector.cores * chip->clock_hz));
+  }
+  double bytes = (double)rows * (double)cols * op->bytes;
+  struct pz_vector_work work = {op->kind, op->direction, rows, cols, bytes, false};
   struct pz_vector_time time;
-  pz_vector_time(chip, work, &time);
+  pz_vector_time(chip, &work, &time);
   time.compute_s = fmax(time.compute_s, blocks_s);
-  time.hbm_s *= pz_cold_part(chip, (in_place ? 0.5 : 1) * work->bytes);
-  if (chip->execution == PZ_CHIP_STREAM)
-    time.rows_s += waits * pz_constants_default.state_block / chip->clock_hz;
+  time.hbm_s *= pz_cold_part(chip, (op->form != CONV ? 0.5 : 1) * bytes);
+  if (is_gpu) time.rows_s += waits * constants->state_block / chip->clock_hz;
   pz_vector_conclude(&time);
   return time.latency_s;
 }
 
-/* Returns the time of one token of a scan, which reads and writes the state in fp32. */
-static double scan_step_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
+/* Returns the seconds of a collective, or of DeepEP, which dispatches 8-bit values with a 4-byte
+ * scale for 128 of them and sends 16-bit sums back.  The network is one node of row->batch devices
+ * joined by the chip's link, or the standard cluster of the chip. */
+static double network_s(struct pz_call *call, const struct pz_chip *chip,
+                        const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
-  int64_t rows = row->batch * row->heads, cols = row->n * row->k;
-  double bytes = (double)rows * (double)cols * op->bytes;
-  struct pz_vector_work work = {op->kind, op->direction, rows, cols, bytes, false};
-  return state_kernel_s(chip, &work, 0, 1, true);
-}
-
-/* Returns the time of a causal convolution of width 4.  A thread block has eight tokens of a
- * sample.  A convolution of one token also moves the tokens before it. */
-static double conv_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
-  static const int64_t WIDTH = 4, BLOCK_TOKENS = 8;
-  const struct operator_info *op = &operators[row->op];
-  bool is_step = op->form == CONV_STEP;
-  int64_t rows = row->batch * (is_step ? WIDTH : row->m);
-  double bytes = (double)rows * (double)row->n * op->bytes;
-  struct pz_vector_work work = {op->kind, op->direction, rows, row->n, bytes, false};
-  double waits = is_step ? 0 : fmin(1, (double)row->m / (double)BLOCK_TOKENS);
-  bool has_channel_blocks = op->form == CONV_CHANNELS && chip->execution == PZ_CHIP_STREAM;
-  double blocks = has_channel_blocks ? (double)row->batch * (double)row->n : 0;
-  double block_s = pz_constants_default.conv_block / ((double)chip->vector.cores * chip->clock_hz);
-  return state_kernel_s(chip, &work, blocks * block_s, waits, op->form != CONV);
-}
-
-/* Returns the network of a collective: one node of row->batch devices joined by the chip's link, or
- * the standard cluster of the chip. */
-static struct pz_cluster row_network(struct pz_call *call, const struct pz_chip *chip,
-                                     const struct pz_ops_row *row) {
   if (!(chip->link_bytes_per_s > 0))
     pz_raise(call, PZ_BAD_INPUT, "%s:%u: chip %s has no link; accepted: one with a link",
              row->table, row->line, chip->name);
@@ -498,40 +500,21 @@ static struct pz_cluster row_network(struct pz_call *call, const struct pz_chip 
              "%s:%u: no cluster of chip %s is known; accepted: rows of one node", row->table,
              row->line, chip->name);
   net.level[0].collectives = chip->collectives;
-  return net;
-}
-
-/* Returns the time of DeepEP: 8-bit values with a 4-byte scale per 128, or 16-bit sums back. */
-static double dispatch_s(struct pz_call *call, const struct pz_chip *chip,
-                         const struct pz_ops_row *row) {
-  const struct operator_info *op = &operators[row->op];
+  struct pz_group group = {row->batch, 1};
+  enum pz_collective kind = (enum pz_collective)op->kind;
+  if (op->form == COLLECTIVE)
+    return pz_network_time(&pz_constants_default, &net, kind, (double)row->n, group).s;
   struct pz_dispatch dispatch = {.dispatcher = PZ_DISPATCHER_DEEPEP,
                                  .combine = op->direction == PZ_BACKWARD,
                                  .tokens = (double)row->m,
                                  .token_bytes = op->bytes * (double)row->k,
                                  .experts = (double)row->topk,
                                  .cores = (double)row->sms,
-                                 .group = {row->batch, 1}};
-  struct pz_cluster net = row_network(call, chip, row);
+                                 .group = group};
   return pz_dispatch_time(&pz_constants_default, &net, &dispatch).s;
 }
 
-/* Returns the time of routed experts on the device with the most tokens. */
-static double experts_s(struct pz_call *call, struct pz_cost *cost, const struct pz_ops_row *row) {
-  struct pz_experts_work work = {.tokens = row->m,
-                                 .hidden = row->k,
-                                 .inter = row->n,
-                                 .topk = row->topk,
-                                 .experts = row->batch,
-                                 .tp = row->tp,
-                                 .ep = row->ep,
-                                 .skew = row->skew,
-                                 .gated = row->gated,
-                                 .fp8 = strcmp(operators[row->op].name, "experts") != 0};
-  return pz_experts_s(call, cost, &work);
-}
-
-/* Returns the time of a GEMM of any format, with the cast of activations in a linear layer. */
+/* Returns the seconds of a GEMM of any format, with the cast of activations in a linear layer. */
 static double gemm_s(struct pz_call *call, struct pz_cost *cost, const struct pz_ops_row *row) {
   struct pz_product product = {row->batch, row->m, row->n, row->k, true};
   struct pz_grouped grouped = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
@@ -558,6 +541,7 @@ static double gemm_s(struct pz_call *call, struct pz_cost *cost, const struct pz
   return mapping.latency_s + cast.latency_s;
 }
 
+/* Returns the microseconds of an operator in a benchmark loop. */
 double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
                            const struct pz_ops_row *row) {
   const struct pz_chip *chip = &cost->chip;
@@ -568,19 +552,20 @@ double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
   case LIBRARY_ATTENTION:
   case SERVED_ATTENTION:
   case LATENT_ATTENTION: s = attention_s(chip, row); break;
-  case EXPERTS: s = experts_s(call, cost, row); break;
-  case COLLECTIVE: {
-    struct pz_cluster net = row_network(call, chip, row);
-    s = pz_network_s(&pz_constants_default, &net, (enum pz_collective)op->kind, (double)row->n,
-                     (struct pz_group){row->batch, 1});
+  case EXPERTS: {
+    bool is_fp8 = strcmp(op->name, "experts") != 0;
+    struct pz_experts_work work = {row->m,  row->k,  row->n,    row->topk,  row->batch,
+                                   row->tp, row->ep, row->skew, row->gated, is_fp8};
+    s = pz_experts_s(call, cost, &work);
     break;
   }
-  case DISPATCH: s = dispatch_s(call, chip, row); break;
+  case COLLECTIVE:
+  case DISPATCH: s = network_s(call, chip, row); break;
   case SCAN: s = scan_s(chip, row); break;
-  case SCAN_STEP: s = scan_step_s(chip, row); break;
+  case SCAN_STEP:
   case CONV:
   case CONV_CHANNELS:
-  case CONV_STEP: s = conv_s(chip, row); break;
+  case CONV_STEP: s = state_kernel_s(chip, row); break;
   case VECTOR: s = vector_s(chip, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: { /* silu(x) * y in two kernels, and one more multiplication backward */
     double multiplications = op->direction == PZ_FORWARD ? 1 : 2;

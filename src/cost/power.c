@@ -8,16 +8,19 @@
 #include "cost/vector.h"
 #include "workload/op.h"
 
+/* Returns the power of a chip at rest, which is proportional to its area. */
 double pz_power_idle_watts(const struct pz_chip *chip) {
   return pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
 }
 
-/* Returns the static power at a clock: leakage, HBM and regulators at rest, and clock network. */
+/* Returns the static power in watts of an area at a clock: leakage, HBM and regulators at rest, and
+ * the clock network. */
 static double static_watts(const struct pz_tech_info *tech, double mm2, double clock_hz) {
   return mm2 * (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock_hz / tech->reference_hz *
                                              pz_tech_voltage2(tech, clock_hz));
 }
 
+/* The clock is the one that the technology sustains, at most the chip's. */
 double pz_power_static_watts(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   if (pz_tech_is_library(tech)) return 0;
@@ -48,10 +51,12 @@ struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
       .mm2 = area_mm2};
 }
 
+/* Returns the longest time of a resource on the chip at the nominal clock. */
 double pz_work_chip_s(const struct pz_work *work) {
   return fmax(fmax(work->core_s, work->array_s), fmax(work->lane_s, work->glb_s));
 }
 
+/* Returns the latency of a call at the nominal clock. */
 double pz_work_s(const struct pz_work *work) {
   return work->startup_s + fmax(pz_work_chip_s(work), work->hbm_s);
 }
@@ -123,6 +128,7 @@ void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, do
   out->joules = dynamic_watts > 0 ? law->watts * out->latency_s : HUGE_VAL;
 }
 
+/* Sets *out to what the chip sustains in GEMMs, and returns their multiply-accumulates a second. */
 double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   double macs = pz_chip_tensor_flop_per_s(chip) / 2 * chip->calibration.tensor_efficiency;
   struct pz_work work = {.core_j = pz_power_product_j(chip, macs), .core_s = 1};
@@ -150,6 +156,7 @@ double pz_power_product_j(const struct pz_chip *chip, double macs) {
                  2 * (double)chip->rules.operand_bytes / side * tech->glb_j);
 }
 
+/* Returns the vector operations whose energy a value of a vector operator costs. */
 double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction direction) {
   /* MOVE: address, load, convert, store.  NORM: a norm in 32 bits squares, sums, reduces over the
    * row, loads again, scales twice, multiplies by the weight and converts. */
@@ -160,6 +167,7 @@ double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction
   return MOVE + (is_norm ? fmax(cycles, NORM) : cycles);
 }
 
+/* Returns the energy of attention in J: that of its GEMMs and of the softmax of its scores. */
 double pz_power_attention_j(const struct pz_chip *chip, double macs, double scores, double cycles) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   if (pz_tech_is_library(tech)) return macs * tech->mac_j;

@@ -4,9 +4,7 @@
  * A row is one operator, called again and again.  Its calls do some work (struct pz_work of
  * cost/power.h), from which pz_power_run() finds the clock that the power limit allows, the time of
  * a call and the watts.  The chip is taken without its measured slowdown at the power limit,
- * because the slowdown is what is predicted here.
- *
- * Sections: operators, reading, the work of a call, the table. */
+ * because the slowdown is what is predicted here. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +52,7 @@ static const struct operator_info {
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
-/* Returns the name of operator i, as a pz_name_at. */
+/* Returns the name of operator i, or NULL after the last (a pz_name_at). */
 static const char *operator_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < OPERATORS ? operators[i].name : NULL;
@@ -73,25 +71,8 @@ struct power_reader {
   double cell[COLUMNS]; /* numbers of the row that is being read */
 };
 
-/* Finds the columns of the table, of which only op, m, n and k are required. */
-static void find_columns(struct power_reader *reader) {
-  static const char *const names[] = {"b",       "m",     "n",       "k",
-                                      "call_us", "watts", "sm_mhz",  "joules_per_call",
-                                      "flop",    "cap_w", "lock_mhz"};
-  reader->op_column = pz_csv_column(reader->csv, "op");
-  for (int i = 0; i < COLUMNS; i++) reader->column[i] = pz_csv_column(reader->csv, names[i]);
-  if (reader->column[B] == PZ_NONE) reader->column[B] = pz_csv_column(reader->csv, "batch");
-  if (reader->op_column == PZ_NONE || reader->column[M] == PZ_NONE ||
-      reader->column[N] == PZ_NONE || reader->column[K] == PZ_NONE)
-    pz_raise(reader->call, PZ_BAD_INPUT,
-             "%s:1: a column is missing; accepted: op, b, m, n, k, and call_us, watts, "
-             "sm_mhz, joules_per_call, flop, cap_w, lock_mhz where they are known",
-             reader->name);
-  if (reader->csv->rows > MOST_ROWS)
-    pz_raise(reader->call, PZ_BAD_INPUT, "%s: more than %d rows", reader->name, MOST_ROWS);
-}
-
-/* Reads the numbers of row i into reader->cell, and returns its operator. */
+/* Reads the numbers of row i into reader->cell, and returns its operator.  Sizes must be integers,
+ * of which vector operators need no k and an idle chip none. */
 static const struct operator_info *read_row(struct power_reader *reader, uint32_t i) {
   const char *name = pz_csv_cell(reader->csv, i, reader->op_column);
   uint32_t line = reader->csv->lines[i];
@@ -165,7 +146,8 @@ static struct pz_work vector_work(const struct pz_chip *chip, const struct opera
                           .hbm_s = time.hbm_s};
 }
 
-/* Returns the work of causal forward attention, whose heads follow from column flop. */
+/* Returns the work of causal forward attention.  Its number of heads is not in the table and
+ * follows from column flop. */
 static struct pz_work attention_work(const struct pz_chip *chip, const struct operator_info *op,
                                      const double cell[COLUMNS]) {
   double scores = cell[M] * cell[N] / 2, head_flop = 4 * cell[B] * scores * cell[K];
@@ -182,7 +164,7 @@ static struct pz_work attention_work(const struct pz_chip *chip, const struct op
   return work;
 }
 
-/* Frees a workload when the call ends. */
+/* Frees a workload when the call ends (pz_defer). */
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
 /* Appends the work of forward and backward of four Llama layers with kernels as PyTorch launches
@@ -224,7 +206,8 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
   pz_close(call, workload);
 }
 
-/* Lists the work of everything that a call runs, one after the other. */
+/* Sets `works` to the work (struct pz_work) of everything that a call of the operator runs, in
+ * order. */
 static void list_works(struct pz_call *call, struct pz_cost *cost, const struct operator_info *op,
                        const double cell[COLUMNS], struct pz_vec *works) {
   struct pz_work work;
@@ -242,8 +225,9 @@ static void list_works(struct pz_call *call, struct pz_cost *cost, const struct 
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Runs the works of a call one after the other, each at its own clock; the reported clock is the
- * mean over time.  A call with a single work comes every interval_s if that is longer. */
+/* Returns time, power and energy of a call that does its works one after the other, each at a clock
+ * of its own; the reported clock is the mean over time.  A call with a single work begins every
+ * interval_s if that is longer. */
 static struct pz_power run_works(const struct pz_power_law *law, const struct pz_vec *works,
                                  double interval_s) {
   struct pz_power sum = {0};
@@ -261,8 +245,8 @@ static struct pz_power run_works(const struct pz_power_law *law, const struct pz
   return sum;
 }
 
-/* Predicts row i.  `throttled` is the cost model of the chip with its measured slowdown at the
- * power limit, and `unthrottled` the one without it.  `works` is scratch space. */
+/* Returns row i with its prediction.  `throttled` is the cost model of the chip with its measured
+ * slowdown at the power limit, and `unthrottled` the one without it.  `works` is scratch space. */
 static struct pz_power_row predict_row(struct power_reader *reader, struct pz_cost *unthrottled,
                                        struct pz_cost *throttled, uint32_t i,
                                        struct pz_vec *works) {
@@ -299,8 +283,11 @@ struct power_table_args {
   struct pz_power_table **out;
 };
 
-/* The body of pz_power_table(). */
+/* The body of pz_power_table(): predicts every row of the table. */
 static void predict_power_table(struct pz_call *call, void *ctx) {
+  static const char *const names[COLUMNS] = {"b",       "m",     "n",       "k",
+                                             "call_us", "watts", "sm_mhz",  "joules_per_call",
+                                             "flop",    "cap_w", "lock_mhz"};
   const struct power_table_args *args = ctx;
   struct pz_call own;
   pz_chip_check(call, args->chip);
@@ -310,7 +297,18 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
   struct pz_power_table *table = pz_object_new(call, sizeof *table, &own);
   const struct pz_csv *csv = pz_csv_read(call, args->name, args->text, args->bytes);
   struct power_reader reader = {.call = call, .name = args->name, .csv = csv};
-  find_columns(&reader);
+  uint32_t *column = reader.column;
+  reader.op_column = pz_csv_column(csv, "op");
+  for (int i = 0; i < COLUMNS; i++) column[i] = pz_csv_column(csv, names[i]);
+  if (column[B] == PZ_NONE) column[B] = pz_csv_column(csv, "batch");
+  bool has_sizes = column[M] != PZ_NONE && column[N] != PZ_NONE && column[K] != PZ_NONE;
+  if (reader.op_column == PZ_NONE || !has_sizes)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:1: a column is missing; accepted: op, b, m, n, k, and call_us, watts, "
+             "sm_mhz, joules_per_call, flop, cap_w, lock_mhz where they are known",
+             args->name);
+  if (csv->rows > MOST_ROWS)
+    pz_raise(call, PZ_BAD_INPUT, "%s: more than %d rows", args->name, MOST_ROWS);
   /* The rates of a GPU's calibration were measured at the clock that its power limit allowed. */
   struct pz_chip unthrottled = *args->chip;
   if (args->chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(call, &unthrottled, NULL);

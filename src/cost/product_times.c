@@ -1,6 +1,6 @@
-/* A cache of GEMM times over many chips.  Times on the cores are kept for a clock of CLOCK_HZ and
- * times at the memory for a rate of HBM_BYTES_PER_S, and scaled to the chip that is asked for: the
- * mapping that is fastest does not depend on them. */
+/* A cache of GEMM times over many chips.  Times on the cores are cached for a clock of CLOCK_HZ and
+ * times at the memory for a rate of HBM_BYTES_PER_S, and scaled to the chip of a question, because
+ * the fastest mapping does not depend on clock and rate. */
 #include "cost/product_times.h"
 
 #include <string.h>
@@ -17,12 +17,11 @@ static const double CLOCK_HZ = 1e9, HBM_BYTES_PER_S = 1e12;
 
 struct pz_product_times {
   const struct pz_shared_table *shared;
-  struct pz_arena arena; /* memory of the cache */
-  struct pz_map cores,
-      hbm;                /* keys of times on the cores and at the memory, to indices of seconds */
-  struct pz_map nested;   /* keys of nested mappings, to indices of mappings */
-  struct pz_vec seconds;  /* times, double */
-  struct pz_vec mappings; /* nested mappings, struct pz_mapping */
+  struct pz_arena arena;    /* memory of the cache */
+  struct pz_map cores, hbm; /* keys of times on the cores and at the memory to indices of seconds */
+  struct pz_map nested;     /* keys of nested mappings to indices of mappings */
+  struct pz_vec seconds;    /* times, double */
+  struct pz_vec mappings;   /* nested mappings, struct pz_mapping */
 };
 
 /* Initialises an empty cache. */
@@ -65,9 +64,10 @@ static int64_t bits(double number) {
   return bits;
 }
 
-/* Numbers that the time on the cores depends on, besides the clock. */
+/* The numbers that the time on the cores depends on, besides the clock. */
 enum { CORE_KEY = 14 };
 
+/* Sets key[] to the numbers of a GEMM and a chip that the time on the cores depends on. */
 static void set_core_key(const struct pz_product *product, const struct pz_chip *chip,
                          int64_t key[CORE_KEY]) {
   const struct pz_tensor_cores *tensor = &chip->tensor;
@@ -90,38 +90,13 @@ static void set_core_key(const struct pz_product *product, const struct pz_chip 
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Stores a time in the cache under a key. */
-static void keep_seconds(struct pz_call *call, struct pz_product_times *times, struct pz_map *map,
-                         const void *key, size_t key_bytes, double s) {
-  uint32_t index = times->seconds.n;
-  pz_append(call, &times->seconds, &s);
-  pz_map_set(call, map, key, key_bytes, index);
-}
-
+/* Returns the seconds of a GEMM on the cores in the relaxation, without a cache. */
 double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip) {
   struct pz_sweep sweep = {.cores = &chip->tensor.cores, .n_cores = 1};
   double core_s;
   (void)pz_sweep_mappings(call, product, chip, &sweep, &core_s, NULL);
   return core_s;
-}
-
-/* Returns the seconds on the cores at a clock of CLOCK_HZ with the same bytes per cycle. */
-static double core_s_at_clock(struct pz_call *call, struct pz_product_times *times,
-                              const struct pz_product *product, const struct pz_chip *chip) {
-  double clock_ratio = CLOCK_HZ / chip->clock_hz;
-  struct pz_chip clocked = *chip;
-  clocked.clock_hz = CLOCK_HZ;
-  clocked.glb_bytes_per_s *= clock_ratio;
-  clocked.tensor.local_bytes_per_s *= clock_ratio;
-  clocked.tensor.local_total_bytes_per_s *= clock_ratio;
-  int64_t key[CORE_KEY];
-  set_core_key(product, &clocked, key);
-  uint32_t at = pz_map_get(&times->cores, key, sizeof key);
-  if (at != PZ_NONE) return *pz_vec_at(&times->seconds, double, at);
-  double s = pz_product_core_s(call, product, &clocked);
-  keep_seconds(call, times, &times->cores, key, sizeof key, s);
-  return s;
 }
 
 /* Returns the seconds of HBM traffic at a rate of HBM_BYTES_PER_S. */
@@ -145,7 +120,9 @@ static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times
   struct pz_sweep sweep = {.glb_bytes = &rated.glb_bytes, .n_glb = 1};
   double s;
   (void)pz_sweep_mappings(call, product, &rated, &sweep, NULL, &s);
-  keep_seconds(call, times, &times->hbm, key, sizeof key, s);
+  at = times->seconds.n;
+  pz_append(call, &times->seconds, &s);
+  pz_map_set(call, &times->hbm, key, sizeof key, at);
   return s;
 }
 
@@ -173,6 +150,7 @@ static struct pz_mapping nested_mapping(struct pz_call *call, struct pz_product_
   return mapping;
 }
 
+/* Returns the mapping of a GEMM, or in the relaxation only its times. */
 struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_product_times *times,
                                            const struct pz_product *product,
                                            const struct pz_chip *chip) {
@@ -181,12 +159,28 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
     init_cache(times);
   }
   if (chip->rules.nested_mapping) return nested_mapping(call, times, product, chip);
+  /* The seconds on the cores at a clock of CLOCK_HZ with the same bytes per cycle. */
+  double clock_ratio = CLOCK_HZ / chip->clock_hz, core_s;
+  struct pz_chip clocked = *chip;
+  clocked.clock_hz = CLOCK_HZ;
+  clocked.glb_bytes_per_s *= clock_ratio;
+  clocked.tensor.local_bytes_per_s *= clock_ratio;
+  clocked.tensor.local_total_bytes_per_s *= clock_ratio;
+  int64_t key[CORE_KEY];
+  set_core_key(product, &clocked, key);
+  uint32_t at = pz_map_get(&times->cores, key, sizeof key);
+  if (at != PZ_NONE) {
+    core_s = *pz_vec_at(&times->seconds, double, at);
+  } else {
+    core_s = pz_product_core_s(call, product, &clocked);
+    at = times->seconds.n;
+    pz_append(call, &times->seconds, &core_s);
+    pz_map_set(call, &times->cores, key, sizeof key, at);
+  }
   const struct pz_calibration *calibration = &chip->calibration;
-  struct pz_mapping mapping = {.compute_s = core_s_at_clock(call, times, product, chip),
-                               .startup_s = product->batch > 1 ? calibration->batched_startup_s
-                                                               : calibration->startup_s};
+  struct pz_mapping mapping = {.compute_s = core_s * clock_ratio};
+  mapping.startup_s = product->batch > 1 ? calibration->batched_startup_s : calibration->startup_s;
   mapping.hbm_s = hbm_s_at_rate(call, times, product, chip);
-  mapping.compute_s *= CLOCK_HZ / chip->clock_hz;
   mapping.hbm_s *= HBM_BYTES_PER_S / pz_chip_hbm_bytes_per_s(chip);
   mapping.least_hbm_s = mapping.hbm_s;
   mapping.latency_s = mapping.startup_s + pz_fmax(mapping.compute_s, mapping.hbm_s);
@@ -194,6 +188,7 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
   return mapping;
 }
 
+/* Returns the least bytes of HBM traffic of a GEMM in the relaxation. */
 double pz_product_times_hbm_bytes(struct pz_call *call, struct pz_product_times *times,
                                   const struct pz_product *product, const struct pz_chip *chip) {
   return hbm_s_at_rate(call, times, product, chip) * HBM_BYTES_PER_S;

@@ -1,10 +1,9 @@
-/* Times of GEMMs on many unmeasured chips, for searches over chips.
+/* A cache of the times of GEMMs on many unmeasured chips, for searches over chips.
  *
  * For chips whose mappings are the relaxation of mapper.h, the time of a GEMM on the cores (in
- * cycles) and at the memory are kept separately, because each depends on few of a chip's numbers
- * (pz_sweep_mappings).  For chips with nested mappings the whole mapping is kept, which is
- * expensive to find; a table that threads and ranks share may keep it too.  What is kept is
- * forgotten when it becomes large; results do not depend on what was asked before.  For one
+ * cycles) and at the memory are cached separately, because each depends on few of a chip's numbers
+ * (pz_sweep_mappings).  For chips with nested mappings the whole mapping is cached, also in a table
+ * that threads and ranks share.  A large cache is emptied; results do not depend on it.  For one
  * thread. */
 #ifndef PZ_COST_PRODUCT_TIMES_H
 #define PZ_COST_PRODUCT_TIMES_H

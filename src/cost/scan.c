@@ -1,10 +1,8 @@
-/* Counts and times of chunked scans (cost/scan.h).
- *
- * Terms: a start-up for each kernel; GEMMs, lanes and thread blocks of the kernels for all chunks,
- * overlapped in part with their memory traffic; and the pass over the chunks, in which each chunk
- * waits for the state of the one before.  Simplifications: all GEMMs of a kernel reach the same
- * rate; memory traffic beside inputs and results is that of intermediate tensors, each written and
- * read once. */
+/* Counts and times of chunked scans.  Terms: a start-up for each kernel; GEMMs, lanes and thread
+ * blocks of the kernels for all chunks, overlapped in part with their memory traffic; and the pass
+ * over the chunks, in which each chunk waits for the state of the one before.  Simplifications: all
+ * GEMMs of a kernel reach the same rate; memory traffic beside inputs and results is that of
+ * intermediate tensors, each written and read once. */
 #include "cost/scan.h"
 
 #include <math.h>
@@ -73,54 +71,45 @@ static const struct scan_kernels served_delta = {.kernels = 8,
                                                  .pass = {2, 0, 0, 0, 4, 4, 0, 2},
                                                  .exponentials = 1};
 
-/* Returns the kernels that run an operator. */
+/* Returns the row of scan_kernels for an operator, or the kernels of serving libraries. */
 static const struct scan_kernels *find_kernels(const struct pz_scan_work *work) {
   bool is_delta_rule = work->kind == PZ_OP_DELTA_RULE;
   if (work->served && is_delta_rule) return &served_delta;
   return &scan_kernels[is_delta_rule][work->direction];
 }
 
-/* Returns the number of chunks of a sample. */
-static double count_chunks(const struct pz_scan_work *work) {
-  return ceil((double)work->dims.m / (double)work->chunk);
-}
-
-/* Returns the mean number of tokens of a chunk that a token is multiplied with. */
-static double scores_per_token(const struct pz_scan_work *work) {
-  static const double BLOCK = 64;
-  double chunk = (double)work->chunk;
-  bool skips_blocks = work->kind == PZ_OP_SSM_SCAN && chunk > BLOCK;
-  return skips_blocks ? (chunk + BLOCK) / 2 : chunk;
-}
-
-/* Returns the multiply-accumulates of all tokens, where the last chunk counts as a whole one. */
-static double count_macs(const struct pz_scan_work *work, const struct token_counts *token) {
-  double n = (double)work->dims.n, k = (double)work->dims.k, chunk = (double)work->chunk;
-  return (double)work->dims.batch * count_chunks(work) * chunk *
-         (token->nk * n * k + token->ck * scores_per_token(work) * k + token->cn * chunk * n +
-          token->cc * chunk * chunk);
-}
-
-/* Returns the bytes of all tokens besides inputs and results. */
-static double count_bytes(const struct pz_scan_work *work, const struct token_counts *token) {
-  double n = (double)work->dims.n, constants = (double)work->dims.k, chunk = (double)work->chunk;
-  double token_bytes = token->k_bytes * constants + token->n_bytes * n + token->c_bytes * chunk;
-  return (double)work->dims.batch * ((double)work->dims.m * token_bytes +
-                                     count_chunks(work) * token->state_bytes * n * constants);
-}
-
+/* Returns what the kernels of a scan compute, read and write.  The last chunk of a sample counts as
+ * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK tokens that all come later.
+ * */
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
+  static const double BLOCK = 64;
   static const double CYCLES = 12; /* an exponential and a multiplication, as in a softmax */
   const struct scan_kernels *kernels = find_kernels(work);
-  double scores = (double)work->dims.batch * (double)work->dims.m * scores_per_token(work);
-  return (struct pz_scan_counts){.macs = fmax(work->macs, count_macs(work, &kernels->all_chunks) +
-                                                              count_macs(work, &kernels->pass)),
-                                 .bytes = work->bytes + count_bytes(work, &kernels->all_chunks) +
-                                          count_bytes(work, &kernels->pass),
-                                 .lane_ops = kernels->exponentials * CYCLES * scores,
+  double n = (double)work->dims.n, k = (double)work->dims.k, chunk = (double)work->chunk;
+  double heads = (double)work->dims.batch, tokens = (double)work->dims.m;
+  double chunks = ceil(tokens / chunk);
+  bool skips_blocks = work->kind == PZ_OP_SSM_SCAN && chunk > BLOCK;
+  double scores = skips_blocks ? (chunk + BLOCK) / 2 : chunk; /* mean for a token */
+  const struct token_counts *const parts[] = {&kernels->all_chunks, &kernels->pass};
+  double macs[2], bytes[2];
+  for (int i = 0; i < 2; i++) {
+    const struct token_counts *token = parts[i];
+    double token_bytes = token->k_bytes * k + token->n_bytes * n + token->c_bytes * chunk;
+    macs[i] = heads * chunks * chunk *
+              (token->nk * n * k + token->ck * scores * k + token->cn * chunk * n +
+               token->cc * chunk * chunk);
+    bytes[i] = heads * (tokens * token_bytes + chunks * token->state_bytes * n * k);
+  }
+  return (struct pz_scan_counts){.macs = fmax(work->macs, macs[0] + macs[1]),
+                                 .bytes = work->bytes + bytes[0] + bytes[1],
+                                 .pass_macs = macs[1],
+                                 .pass_bytes = bytes[1],
+                                 .lane_ops =
+                                     kernels->exponentials * CYCLES * (heads * tokens * scores),
                                  .kernels = kernels->kernels};
 }
 
+/* Returns the work of an operator of a graph. */
 struct pz_scan_work pz_scan_work_of(const struct pz_op *op) {
   return (struct pz_scan_work){.kind = op->kind,
                                .direction = op->direction,
@@ -148,12 +137,7 @@ static double macs_per_s(const struct pz_chip *chip, const struct pz_scan_work *
   return cores_hz * chip->calibration.tensor_efficiency * filled * rows * cols;
 }
 
-/* Returns the time of arithmetic and memory traffic that overlap in part: the root of the sum of
- * their squares, as in attention. */
-static double overlap_in_part(double compute_s, double memory_s) {
-  return sqrt(compute_s * compute_s + memory_s * memory_s);
-}
-
+/* Sets *out to the times of a scan: its kernels for all chunks, and the pass over the chunks. */
 void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                   struct pz_scan_time *out) {
   /* About a third of all bytes are intermediate tensors that the next kernel reads. */
@@ -176,25 +160,26 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
   double mac_s = 1 / (tuned * macs_per_s(chip, work));
   double lane_s = total.lane_ops / pz_chip_vector_op_per_s(chip);
   double block_s = constants->scan_block / (tuned * (double)chip->tensor.cores * chip->clock_hz);
-  double blocks_s =
-      is_gpu ? kernels->blocks * (double)work->dims.batch * count_chunks(work) * block_s : 0;
+  double chunks = ceil((double)work->dims.m / (double)work->chunk);
+  double blocks_s = is_gpu ? kernels->blocks * (double)work->dims.batch * chunks * block_s : 0;
 
-  /* Decays are computed between the GEMMs of a chunk, and overlap with neither. */
-  double pass_macs = count_macs(work, &kernels->pass);
-  double pass_bytes = count_bytes(work, &kernels->pass);
-  double chunks_compute_s = (total.macs - pass_macs) * mac_s + lane_s + blocks_s;
-  double all_chunks_s = overlap_in_part(chunks_compute_s, (total.bytes - pass_bytes) * byte_s);
+  /* Decays are computed between the GEMMs of a chunk, and overlap with neither.  Arithmetic and
+   * memory traffic overlap in part: the root of the sum of their squares, as in attention. */
+  double chunks_compute_s = (total.macs - total.pass_macs) * mac_s + lane_s + blocks_s;
+  double chunks_memory_s = (total.bytes - total.pass_bytes) * byte_s;
+  double all_chunks_s =
+      sqrt(chunks_compute_s * chunks_compute_s + chunks_memory_s * chunks_memory_s);
 
   /* In the pass, a chunk waits for the state of the one before, and the first for all kernels. */
-  double pass_s = overlap_in_part(pass_macs * mac_s, pass_bytes * byte_s);
+  double pass_compute_s = total.pass_macs * mac_s, pass_memory_s = total.pass_bytes * byte_s;
+  double pass_s = sqrt(pass_compute_s * pass_compute_s + pass_memory_s * pass_memory_s);
   double first_part = fmin(1, (double)work->dims.m / (double)work->chunk);
-  double wait_s =
-      kernels->passes * constants->scan_step / (tuned * chip->clock_hz) * count_chunks(work);
+  double wait_s = kernels->passes * constants->scan_step / (tuned * chip->clock_hz) * chunks;
   double first_s = kernels->passes * constants->scan_chunk * first_part / (tuned * chip->clock_hz);
   if (!is_gpu) wait_s = first_s = 0;
   *out = (struct pz_scan_time){
       .startup_s = is_gpu ? kernels->kernels * constants->scan_kernel_s : calibration->startup_s,
-      .compute_s = chunks_compute_s + first_s + fmax(pass_macs * mac_s, wait_s),
+      .compute_s = chunks_compute_s + first_s + fmax(pass_compute_s, wait_s),
       .hbm_s = total.bytes * byte_s,
       .lane_s = lane_s,
       .work_s = first_s + all_chunks_s + cbrt(pass_s * pass_s * pass_s + wait_s * wait_s * wait_s)};

@@ -25,9 +25,11 @@ struct pz_scan_work {
 /* The work of a scan on any chip. */
 struct pz_scan_counts {
   double macs, bytes, lane_ops; /* multiply-accumulates, memory traffic, and vector operations */
+  double pass_macs, pass_bytes; /* of these, those of the pass over the chunks */
   double kernels;               /* number of kernels */
 };
 
+/* Returns what the kernels of a scan compute, read and write. */
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work);
 
 /* Returns the work of an operator of a graph. */

@@ -3,9 +3,7 @@
  * A table is of one kind, which is known by a column that only that kind has.  Columns of the same
  * meaning have several names, listed in `columns`.  Tables in the form of AIConfigurator's
  * collectors contain operators that are not modelled; whatever is unknown in them makes a row
- * without a prediction, while it is an error in the shorter form, which people write by hand.
- *
- * Sections: columns, cells, the kinds of rows, tables. */
+ * without a prediction, while it is an error in the shorter form, which people write by hand. */
 #include "cost/silicon_table.h"
 
 #include <math.h>
@@ -21,47 +19,13 @@
 
 enum kind { GEMM, ATTENTION, EXPERTS, COLLECTIVE, DISPATCH, OTHER, KINDS };
 
-/* The fields of a row, which are the meanings of columns. */
-enum field {
-  CHIP,
-  TIME,
-  SUSTAINED,
-  WATTS,
-  FLAG,
-  DTYPE,
-  M,
-  N,
-  K,
-  PHASE,
-  KV_DTYPE,
-  BATCH,
-  SEQ,
-  PREFIX,
-  HEADS,
-  KV_HEADS,
-  WIDTH,
-  WINDOW,
-  TOKENS,
-  HIDDEN,
-  INTER,
-  TOPK,
-  COUNT,
-  TP,
-  EP,
-  DISTRIBUTION,
-  GATED,
-  OPERATION,
-  DEVICES,
-  BYTES,
-  LIBRARY,
-  NODES,
-  SMS,
-  NOTIFY,
-  PARAMS,
-  KIND,
-  FIELDS,
-  UNUSED = FIELDS
-};
+/* The fields of a row, which are the meanings of columns: of GEMMs and all tables, of attention, of
+ * experts, and of collectives, dispatchers and other operators. */
+enum { CHIP, TIME, SUSTAINED, WATTS, FLAG, DTYPE, M, N, K };
+enum { PHASE = K + 1, KV_DTYPE, BATCH, SEQ, PREFIX, HEADS, KV_HEADS, WIDTH, WINDOW };
+enum { TOKENS = WINDOW + 1, HIDDEN, INTER, TOPK, COUNT, TP, EP, DISTRIBUTION, GATED };
+enum { OPERATION = GATED + 1, DEVICES, BYTES, LIBRARY, NODES, SMS, NOTIFY, PARAMS, KIND };
+enum { FIELDS = KIND + 1, UNUSED = FIELDS };
 
 #define IN(kind) (1u << (kind))
 #define ALL (IN(KINDS) - 1)
@@ -70,7 +34,7 @@ enum field {
  * their numbers to microseconds, bytes or counts. */
 static const struct column_info {
   const char *name;
-  enum field field;
+  int field;
   unsigned kinds; /* set of IN(kind) */
   double unit;
 } columns[] = {
@@ -164,9 +128,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static const struct {
   const char *name;
-  enum field mark;      /* field that only this kind of table has */
-  int n;                /* number of fields that the table must have */
-  enum field needs[10]; /* the `n` required fields, followed by one that most rows need */
+  int mark;      /* field that only this kind of table has */
+  int n;         /* number of fields that the table must have */
+  int needs[10]; /* the `n` required fields, followed by one that most rows need */
 } kinds[KINDS] = {
     [GEMM] = {"GEMMs", K, 4, {DTYPE, M, N, K}},
     [ATTENTION] = {"attention", SEQ, 5, {PHASE, DTYPE, BATCH, SEQ, HEADS, WIDTH}},
@@ -194,21 +158,22 @@ struct silicon_reader {
   uint32_t row, line;      /* the row that is being read, and its line in the file */
 };
 
-/* Returns the first name of a field in tables of a kind. */
-static const char *field_name(enum kind kind, enum field field) {
+/* Returns the name that messages give to a field: the first in tables of a kind. */
+static const char *field_name(enum kind kind, int field) {
   int i = 0;
   while (columns[i].field != field || !(columns[i].kinds & IN(kind))) i++;
   return columns[i].name;
 }
 
-/* Returns the meaning of a column in tables of a kind, or NULL. */
+/* Returns the meaning of the column `name` in tables of a kind, or NULL if it has none. */
 static const struct column_info *find_column(enum kind kind, const char *name) {
   for (int i = 0; i < COLUMNS; i++)
     if ((columns[i].kinds & IN(kind)) && strcmp(columns[i].name, name) == 0) return &columns[i];
   return NULL;
 }
 
-/* Reads the table as one of this kind: finds the column of each field. */
+/* Sets reader->kind, and finds the column of each field of tables of this kind.  If several columns
+ * mean the same, the first one counts. */
 static void find_fields(struct silicon_reader *reader, enum kind kind) {
   reader->kind = kind;
   for (int f = 0; f < FIELDS; f++) reader->column[f] = PZ_NONE;
@@ -220,8 +185,8 @@ static void find_fields(struct silicon_reader *reader, enum kind kind) {
   }
 }
 
-/* Finds the kind of a table by its columns.  A table in the collectors' form that has none of the
- * marks is of OTHER.  Returns false if the table is of no kind. */
+/* Finds the kind of a table by the column that only this kind has (mark).  A table in the
+ * collectors' form without such a column is of OTHER.  Returns false if the table is of no kind. */
 static bool find_kind(struct silicon_reader *reader) {
   static const char *const collector_columns[] = {"device", "op_name", "latency"};
   reader->collected = true;
@@ -234,11 +199,13 @@ static bool find_kind(struct silicon_reader *reader) {
   return reader->collected;
 }
 
+/* Returns whether a table has the columns of one of the kinds. */
 bool pz_silicon_is(const struct pz_csv *csv) {
   struct silicon_reader reader = {.csv = csv};
   return pz_csv_column(csv, "op") == PZ_NONE && find_kind(&reader);
 }
 
+/* Writes the kinds of tables with the columns that they need into buf, for messages. */
 char *pz_silicon_accepted(char *buf, size_t size) {
   size_t n = 0;
   *buf = '\0';
@@ -251,8 +218,8 @@ char *pz_silicon_accepted(char *buf, size_t size) {
   return buf;
 }
 
-/* Handles a column that is unknown or missing: an error, or for a table in the collectors' form the
- * reason why its rows are not predicted. */
+/* Reports a column that is unknown or missing, as `problem` says.  It is an error, except in a
+ * table in the collectors' form, where it is the reason why no row is predicted. */
 static void report_column(struct silicon_reader *reader, const char *problem, const char *column) {
   char accepted[1000] = "";
   size_t n = 0;
@@ -297,18 +264,19 @@ static void check_columns(struct silicon_reader *reader) {
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* Returns whether the table has a column for a field. */
-static bool has_field(const struct silicon_reader *reader, enum field field) {
+static bool has_field(const struct silicon_reader *reader, int field) {
   return reader->column[field] != PZ_NONE;
 }
 
 /* Returns the text of a field in the row that is being read, or "". */
-static const char *cell(const struct silicon_reader *reader, enum field field) {
+static const char *cell(const struct silicon_reader *reader, int field) {
   return has_field(reader, field) ? pz_csv_cell(reader->csv, reader->row, reader->column[field])
                                   : "";
 }
 
-/* Raises an error for the value of a field in the row that is being read. */
-static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum field field,
+/* Raises an error for the value of a field in the row that is being read.  `accepted` says which
+ * values would be right. */
+static _Noreturn void refuse_cell(const struct silicon_reader *reader, int field,
                                   const char *accepted) {
   const char *name = has_field(reader, field) ? reader->csv->cells[reader->column[field]]
                                               : field_name(reader->kind, field);
@@ -316,19 +284,21 @@ static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum fiel
            reader->line, name, cell(reader, field), accepted);
 }
 
-/* A word of a cell, with its value in the enum of its list, or 0 if it is not predicted. */
+/* A word that a column may have, and its value in the enum before its list; 0 stands for a word
+ * whose rows are not predicted. */
 struct word {
   const char *name;
   int value;
 };
 
-/* Returns the name of word i of a list, as a pz_name_at. */
-static const char *word_name(const void *ctx, size_t i) {
-  return ((const struct word *)ctx)[i].name;
+/* Returns word i of a list of struct word, or NULL after the last (a pz_name_at). */
+static const char *word_name(const void *list, size_t i) {
+  return ((const struct word *)list)[i].name;
 }
 
-/* Finds the word of a cell in a list.  An unknown word is an error, or NULL for collectors. */
-static const struct word *read_word(const struct silicon_reader *reader, enum field field,
+/* Returns the element of `list` that is the word of a field.  An unknown word is an error, except
+ * in a table in the collectors' form, where NULL is returned. */
+static const struct word *read_word(const struct silicon_reader *reader, int field,
                                     const struct word *list) {
   char accepted[700];
   for (const struct word *word = list; word->name; word++)
@@ -337,8 +307,8 @@ static const struct word *read_word(const struct silicon_reader *reader, enum fi
   refuse_cell(reader, field, pz_text_join(accepted, sizeof accepted, word_name, list));
 }
 
-/* Reads an integer from `least` to 2^40. */
-static int64_t read_count(const struct silicon_reader *reader, enum field field, double least) {
+/* Returns the integer in a field, which must be from `least` to 2^40. */
+static int64_t read_count(const struct silicon_reader *reader, int field, double least) {
   const char *text = cell(reader, field);
   char *end, accepted[60];
   double value = strtod(text, &end);
@@ -350,30 +320,22 @@ static int64_t read_count(const struct silicon_reader *reader, enum field field,
 
 /* A field that contains a count, and the member of a row that receives it. */
 struct count {
-  enum field field;
+  int field;
   int64_t *member;
 };
 
-/* Reads counts of at least 1.  Members whose fields the table lacks stay unchanged. */
+/* Reads n counts of at least 1.  Members whose fields the table lacks stay unchanged. */
 static void read_counts(const struct silicon_reader *reader, const struct count *counts, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (has_field(reader, counts[i].field))
       *counts[i].member = read_count(reader, counts[i].field, 1);
 }
 
-/* Reads a time in the unit of its column, and returns it in microseconds. */
-static double read_time_us(const struct silicon_reader *reader, enum field field) {
+/* Returns the time in a field in microseconds, whatever the unit of its column. */
+static double read_time_us(const struct silicon_reader *reader, int field) {
   const struct pz_ops_cell time = {reader->name, reader->line,
                                    reader->csv->cells[reader->column[field]], cell(reader, field)};
   return pz_ops_read_time(reader->call, &time, reader->unit[field] > 1);
-}
-
-/* Returns a number from 0 to `most` in a field; 0 if the table does not have it. */
-static double read_optional_real(const struct silicon_reader *reader, enum field field,
-                                 double most) {
-  if (!has_field(reader, field)) return 0;
-  return pz_csv_real(reader->call, reader->name, reader->csv, reader->row, reader->column[field],
-                     most);
 }
 
 /* Names of chips in tables, including those that CUDA reports, and their presets. */
@@ -394,25 +356,10 @@ static const struct {
 };
 enum { CHIPS = sizeof chips / sizeof *chips };
 
-/* Returns the i-th name that a chip may have in tables, as a pz_name_at. */
+/* Returns the i-th name that a chip may have in tables, or NULL after the last (a pz_name_at). */
 static const char *chip_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < CHIPS ? chips[i].name : pz_chip_preset_name(i - CHIPS);
-}
-
-/* Reads the chip of a row.  Returns false for a device of the collectors without a preset. */
-static bool read_chip(const struct silicon_reader *reader, struct pz_ops_row *row) {
-  const char *text = cell(reader, CHIP);
-  char list[700];
-  if (!has_field(reader, CHIP)) return true;
-  for (size_t i = 0; chip_name(NULL, i); i++)
-    if (strcmp(chip_name(NULL, i), text) == 0) {
-      row->chip = i < CHIPS ? chips[i].preset : chip_name(NULL, i);
-      return true;
-    }
-  if (reader->collected) return false;
-  pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: unknown chip '%.40s'; accepted: %s", reader->name,
-           reader->line, text, pz_text_join(list, sizeof list, chip_name, NULL));
 }
 
 /* ---- the kinds of rows -----------------------------------------------------------------------
@@ -446,23 +393,28 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
 
 static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block", "nvfp4"};
 
-/* Marks a row as not predicted.  Returns true, for the readers of rows. */
+/* Marks a row as not predicted, for `reason`; errors are reported under `group`.  Returns true, the
+ * result of the functions that read a row. */
 static bool set_reason(struct pz_ops_row *row, const char *group, const char *reason) {
   row->group = group;
   row->reason = reason;
   return true;
 }
 
-/* Reads a GEMM.  Times are of loops that reach the power limit (sustained), or of bursts. */
+/* Reads a GEMM.  Its time is that of a loop that reaches the power limit (sustained), or of a
+ * burst, which is converted to a sustained one. */
 static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
-  static const int64_t LARGE = 1024;
+  static const int64_t LARGE = 1024; /* errors of smaller GEMMs are reported separately */
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
   row->batch = 1;
   const struct word *dtype = read_word(reader, DTYPE, dtypes);
   if (!dtype) return false;
   read_counts(reader, counts, 3);
-  double watts = read_optional_real(reader, WATTS, 1e6);
+  double watts = 0;
+  if (has_field(reader, WATTS))
+    watts = pz_csv_real(reader->call, reader->name, reader->csv, reader->row, reader->column[WATTS],
+                        1e6);
   bool has_sustained = has_field(reader, SUSTAINED), sustained = has_sustained || watts > 0;
   if (has_sustained && !*cell(reader, SUSTAINED))
     return set_reason(row, "GEMMs without a sustained time", "no time of a sustained loop");
@@ -492,11 +444,12 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
-/* Reads attention of a serving framework. */
+/* Reads attention of a serving framework.  Only prefill with 16-bit operands and without a cached
+ * prefix is predicted. */
 static bool read_attention(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"};
   static const char *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
-  static const int64_t LONG = 2048;
+  static const int64_t LONG = 2048; /* errors of shorter sequences are reported separately */
   /* The mean width of keys (128 + 64) and values (128) of DeepSeek-V3. */
   static const int64_t LATENT_WIDTH = 160;
   const struct count counts[] = {{BATCH, &row->batch},
@@ -544,10 +497,10 @@ static bool read_attention(const struct silicon_reader *reader, struct pz_ops_ro
   return true;
 }
 
-/* Reads routed experts. */
+/* Reads routed experts.  Their loads are balanced, or follow a power law (power_law_SKEW). */
 static bool read_experts(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
-  static const char LAW[] = "power_law_";
+  static const char LAW[] = "power_law_"; /* followed by the exponent */
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
                                  {EP, &row->ep}};
@@ -587,9 +540,9 @@ static bool read_experts(const struct silicon_reader *reader, struct pz_ops_row 
 static const struct word operations[] = {
     {"all_reduce", 1}, {"all_gather", 1}, {"reduce_scatter", 1}, {"alltoall", 1}, {NULL, 0}};
 
-/* Reads a collective, of which only those of NCCL are predicted. */
+/* Reads a collective.  Only those of NCCL are predicted, not the kernels of frameworks. */
 static bool read_collective(const struct silicon_reader *reader, struct pz_ops_row *row) {
-  static const double LARGE_BYTES = 1e6;
+  static const double LARGE_BYTES = 1e6; /* errors of smaller tensors are reported separately */
   const struct word *operation = read_word(reader, OPERATION, operations);
   if (!operation) return false;
   const struct word *dtype = read_word(reader, DTYPE, dtypes);
@@ -623,7 +576,7 @@ static const struct word dispatches[] = {
 
 /* Reads a dispatch or combine.  The notification between nodes has a separate column. */
 static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row *row) {
-  static const int64_t LONG = 1024;
+  static const int64_t LONG = 1024; /* errors of fewer tokens are reported separately */
   int64_t experts = INT64_MAX;
   const struct count counts[] = {{NODES, &row->nodes},
                                  {TOKENS, &row->m},
@@ -637,7 +590,9 @@ static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row
   row->batch = read_count(reader, DEVICES, 2);
   read_counts(reader, counts, 5);
   row->us = read_time_us(reader, TIME);
-  row->us += read_optional_real(reader, NOTIFY, 1e9);
+  if (has_field(reader, NOTIFY))
+    row->us += pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
+                           reader->column[NOTIFY], 1e9);
   if (row->batch % row->nodes || row->topk > experts)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %lld GPUs of %lld nodes, top %lld of %lld experts; accepted: as many GPUs "
@@ -674,21 +629,6 @@ static const struct scan_kind {
     {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
 };
 
-/* Returns the kind of a row, which the collectors write into two columns; NULL if it is not
- * modelled. */
-static const struct scan_kind *find_scan_kind(const struct silicon_reader *reader) {
-  char kind[100];
-  uint32_t op = pz_csv_column(reader->csv, "op_name"),
-           kernel = pz_csv_column(reader->csv, "kernel_source");
-  snprintf(kind, sizeof kind, "%s", cell(reader, KIND));
-  if (reader->collected && op != PZ_NONE && kernel != PZ_NONE)
-    snprintf(kind, sizeof kind, "%.40s.%.55s", pz_csv_cell(reader->csv, reader->row, op),
-             pz_csv_cell(reader->csv, reader->row, kernel));
-  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
-    if (strcmp(scan_kinds[i].kind, kind) == 0) return &scan_kinds[i];
-  return NULL;
-}
-
 /* Reads the sizes of a state-space operator by the collectors' names from the JSON object `params`,
  * or from columns if `params` is NULL. */
 static void read_scan_sizes(const struct silicon_reader *reader, const json_t *params,
@@ -723,9 +663,19 @@ static void read_scan_sizes(const struct silicon_reader *reader, const json_t *p
   }
 }
 
-/* Reads an operator of a state-space layer; all others are not predicted. */
+/* Reads an operator of a state-space layer; all others are not predicted.  Its kind is a column of
+ * its own, or two columns of the collectors. */
 static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *row) {
-  const struct scan_kind *scan = reader->unknown ? NULL : find_scan_kind(reader);
+  const struct scan_kind *scan = NULL;
+  char kind[100];
+  uint32_t op = pz_csv_column(reader->csv, "op_name");
+  uint32_t kernel = pz_csv_column(reader->csv, "kernel_source");
+  snprintf(kind, sizeof kind, "%s", cell(reader, KIND));
+  if (reader->collected && op != PZ_NONE && kernel != PZ_NONE)
+    snprintf(kind, sizeof kind, "%.40s.%.55s", pz_csv_cell(reader->csv, reader->row, op),
+             pz_csv_cell(reader->csv, reader->row, kernel));
+  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds && !reader->unknown; i++)
+    if (strcmp(scan_kinds[i].kind, kind) == 0) scan = &scan_kinds[i];
   if (!scan)
     return set_reason(row, "other operators", reader->unknown ? reader->unknown : "not modelled");
   bool is_mamba = strncmp(scan->kind, "mamba2", 6) == 0;
@@ -756,7 +706,8 @@ static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *r
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Reads row i by the function for the kind of the table. */
+/* Returns row i, read by the function for the kind of the table.  Rows of chips without a preset
+ * and of unknown operators have a reason why they are not predicted. */
 static struct pz_ops_row read_row(struct silicon_reader *reader, uint32_t i) {
   typedef bool read_row_fn(const struct silicon_reader *reader, struct pz_ops_row *row);
   static read_row_fn *const readers[KINDS] = {read_gemm,       read_attention, read_experts,
@@ -764,10 +715,18 @@ static struct pz_ops_row read_row(struct silicon_reader *reader, uint32_t i) {
   struct pz_ops_row row = {.table = reader->name, .line = reader->csv->lines[i]};
   reader->row = i;
   reader->line = row.line;
-  if (!read_chip(reader, &row)) {
-    row.chip = cell(reader, CHIP);
-    set_reason(&row, pz_format(reader->call, "operators of %.60s", row.chip),
-               "no preset of this chip");
+  bool has_chip = has_field(reader, CHIP);
+  const char *chip = cell(reader, CHIP);
+  char list[700];
+  for (size_t c = 0; has_chip && !row.chip && chip_name(NULL, c); c++)
+    if (strcmp(chip_name(NULL, c), chip) == 0)
+      row.chip = c < CHIPS ? chips[c].preset : chip_name(NULL, c);
+  if (has_chip && !row.chip && !reader->collected)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: unknown chip '%.40s'; accepted: %s", reader->name,
+             reader->line, chip, pz_text_join(list, sizeof list, chip_name, NULL));
+  if (has_chip && !row.chip) {
+    row.chip = chip;
+    set_reason(&row, pz_format(reader->call, "operators of %.60s", chip), "no preset of this chip");
     return row;
   }
   if (!readers[reader->kind](reader, &row)) {
@@ -785,6 +744,7 @@ static struct pz_ops_row read_row(struct silicon_reader *reader, uint32_t i) {
   return row;
 }
 
+/* Reads all rows of a table; those that are not predicted have a reason. */
 const struct pz_ops_row *pz_silicon_read_csv(struct pz_call *call, const char *name,
                                              const struct pz_csv *csv) {
   struct silicon_reader reader = {.call = call, .name = name, .csv = csv};

@@ -12,8 +12,7 @@ bool pz_silicon_is(const struct pz_csv *csv);
 
 /* Reads such a table; the result has csv->rows rows with times.  Rows that the model does not
  * predict, for example of decoding, have a reason.  Unknown columns and words and numbers out of
- * range are errors with their line.  The times of GEMMs that were measured in bursts are multiplied
- * by the constant `burst`. */
+ * range are errors.  Times of GEMMs in bursts are multiplied by the constant `burst`. */
 const struct pz_ops_row *pz_silicon_read_csv(struct pz_call *call, const char *name,
                                              const struct pz_csv *csv);
 

@@ -40,22 +40,19 @@ static const unsigned char lane_cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_DELTA_RULE] = {30, 0}, /* one token, for a value of its state */
 };
 
-/* Returns the name of the kernel that runs an operator, and may change its direction to forward.
- * Sorting, gathering and scattering of rows run kernels of other operators: whole rows are moved,
- * whatever the order, or added up. */
-static const char *kernel_name(int kind, enum pz_direction *direction) {
-  bool moves_rows = kind == PZ_OP_SORT || kind == PZ_OP_GATHER_ROWS || kind == PZ_OP_SCATTER_ADD;
-  if (!moves_rows) return pz_op_info(kind)->name;
-  bool adds_rows = kind == (*direction == PZ_FORWARD ? PZ_OP_SCATTER_ADD : PZ_OP_GATHER_ROWS);
-  *direction = PZ_FORWARD;
-  return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
-}
-
-/* Returns the measured kernel of an operator, or NULL if there is none.  In the backward direction,
- * the kernel of the derivative is preferred if it was measured. */
+/* Returns the measured kernel of an operator (`kind` is an enum pz_op_kind), or NULL if there is
+ * none.  In the backward direction, the kernel of the derivative is preferred if it was measured.
+ * Sorting, gathering and scattering of rows run kernels of other operators in both directions:
+ * whole rows are moved, whatever the order, or added up. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
-  const char *name = kernel_name(kind, &direction);
+  bool moves_rows = kind == PZ_OP_SORT || kind == PZ_OP_GATHER_ROWS || kind == PZ_OP_SCATTER_ADD;
+  if (moves_rows) {
+    bool adds_rows = kind == (direction == PZ_FORWARD ? PZ_OP_SCATTER_ADD : PZ_OP_GATHER_ROWS);
+    direction = PZ_FORWARD;
+    kind = adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH;
+  }
+  const char *name = pz_op_info(kind)->name;
   char derivative[sizeof chip->calibration.kernels[0].kind];
   const struct pz_kernel *kernel = NULL;
   if (chip->calibration.n_kernels == 0) return NULL;
@@ -65,40 +62,27 @@ static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
   return kernel ? kernel : pz_chip_kernel(chip, name);
 }
 
+/* Returns the cycles of a lane for one value, of the measured kernel if there is one. */
 double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction direction) {
   const struct pz_kernel *kernel = find_kernel(chip, kind, direction);
   return kernel ? kernel->cycles : lane_cycles[kind][direction];
-}
-
-/* Returns the time in which the vector lanes process `values` values. */
-static double lane_s(const struct pz_chip *chip, double values, double cycles_per_value) {
-  double lanes = (double)(chip->vector.lanes * chip->vector.cores);
-  return ceil(values / lanes) * cycles_per_value / chip->clock_hz;
-}
-
-/* Returns the time of long rows, each of which runs on one thread block.  The blocks run in waves
- * that fill the threads of all cores and overlap except for the first.  A thread has 8 values of a
- * row, a block at most 1,024 threads, and a core 2,048 (limits of CUDA).  The time of a block grows
- * with its row up to 4,096 values, and the rest of longer rows is loaded during its reductions:
- * softmax on an H200 takes the same time from 4,096 to 14,336 values. */
-static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel, double rows,
-                      double cols) {
-  static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
-  static const double MOST_BLOCK_VALUES = 4096;
-  double threads = fmin(MOST_THREADS, cols / VALUES_PER_THREAD);
-  double waves = rows * threads / THREADS_PER_CORE / (double)chip->vector.cores;
-  double row_s = kernel->block_row_s + kernel->block_value_s * fmin(cols, MOST_BLOCK_VALUES);
-  return fmax(1, waves) * row_s;
 }
 
 /* Sets *out to the times of a measured kernel.  A kernel reaches the full rate of HBM after it has
  * moved RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5
  * GB on H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have
  * it). Rows beyond long_row do not stay on the core and are read again.  The default kernel stands
- * for many operators, so the cycles of the operator itself replace those of the kernel. */
+ * for many operators, so the cycles of the operator itself replace those of the kernel.
+ *
+ * Each row beyond block_from runs on one thread block.  The blocks run in waves that fill the
+ * threads of all cores and overlap except for the first.  A thread has 8 values of a row, a block
+ * at most 1,024 threads, and a core 2,048 (limits of CUDA).  The time of a block grows with its row
+ * up to 4,096 values, and the rest of longer rows is loaded during its reductions: softmax on an
+ * H200 takes the same time from 4,096 to 14,336 values. */
 static void time_measured(const struct pz_chip *chip, const struct pz_kernel *kernel,
                           const struct pz_vector_work *work, struct pz_vector_time *out) {
-  static const double RAMP_BUFFERS = 2.4;
+  static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
+  static const double MOST_BLOCK_VALUES = 4096, RAMP_BUFFERS = 2.4;
   double rows = (double)work->rows, cols = (double)work->cols, values = rows * cols;
   double bytes = kernel->bytes_per_value > 0 ? kernel->bytes_per_value * values : work->bytes;
   bool reads_again = kernel->long_row && work->cols > kernel->long_row;
@@ -113,14 +97,19 @@ static void time_measured(const struct pz_chip *chip, const struct pz_kernel *ke
   out->hbm_s = (out->moved * bytes / rate + ramp_s) * cold;
   out->glb_s = bytes / (chip->glb_bytes_per_s * chip->calibration.glb_efficiency);
   if (kernel->block_from && work->cols > kernel->block_from) {
-    out->compute_s = block_s(chip, kernel, rows, cols);
+    double threads = fmin(MOST_THREADS, cols / VALUES_PER_THREAD);
+    double waves = rows * threads / THREADS_PER_CORE / (double)chip->vector.cores;
+    double block_s = kernel->block_row_s + kernel->block_value_s * fmin(cols, MOST_BLOCK_VALUES);
+    out->compute_s = fmax(1, waves) * block_s;
     return;
   }
   bool is_default = strcmp(kernel->kind, "default") == 0;
   double cycles = is_default ? pz_vector_cycles(chip, work->kind, work->direction) : kernel->cycles;
-  out->compute_s = lane_s(chip, values, cycles);
+  double lanes = (double)(chip->vector.lanes * chip->vector.cores);
+  out->compute_s = ceil(values / lanes) * cycles / chip->clock_hz;
 }
 
+/* Sets *out to the time of an operator by a measured kernel: the named one, or else its own. */
 void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
                      const struct pz_vector_work *work, struct pz_vector_time *out) {
   const struct pz_kernel *kernel = kernel_kind ? pz_chip_kernel(chip, kernel_kind) : NULL;
@@ -136,7 +125,9 @@ void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
                   fmin(calibration->hbm_read_efficiency, calibration->hbm_write_efficiency);
     double values = (double)work->rows * (double)work->cols;
     out->startup_s = calibration->startup_s;
-    out->compute_s = lane_s(chip, values, lane_cycles[work->kind][work->direction]);
+    double lanes = (double)(chip->vector.lanes * chip->vector.cores);
+    out->compute_s =
+        ceil(values / lanes) * lane_cycles[work->kind][work->direction] / chip->clock_hz;
     out->hbm_s = work->bytes / rate * (work->warm ? pz_cold_part(chip, work->bytes) : 1);
     out->glb_s = work->bytes / (chip->glb_bytes_per_s * calibration->glb_efficiency);
   }
@@ -149,6 +140,7 @@ void pz_vector_time(const struct pz_chip *chip, const struct pz_vector_work *wor
   pz_vector_named(chip, NULL, work, out);
 }
 
+/* Sets latency and bound: the time of rows and of the longest resource follow the start-up. */
 void pz_vector_conclude(struct pz_vector_time *time) {
   double work_s = fmax(time->compute_s, fmax(time->hbm_s, time->glb_s));
   time->latency_s = time->startup_s + time->rows_s + work_s;

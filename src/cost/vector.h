@@ -22,10 +22,10 @@ struct pz_vector_time {
   double moved; /* HBM traffic over the bytes of the operator: long rows may be read again */
 };
 
-/* Returns the cycles in which one lane processes one value. */
+/* Returns the cycles in which one lane processes one value of an operator (enum pz_op_kind). */
 double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
-/* Sets latency and bound from the other fields. */
+/* Sets latency_s and bound from the other members. */
 void pz_vector_conclude(struct pz_vector_time *time);
 
 /* Sets *out to the time of an operator.  On a chip with measured kernels it is that of kernel KIND,

@@ -1,6 +1,4 @@
-/* Linear programs: building them, solving them by CBC in a child process, and writing them to
- * files.
- *
+/* Linear programs: building them, solving them by CBC in a child process, and writing them.
  * pz_lp_solve() compresses the matrix by columns and forks; the child runs solve_by_cbc() and
  * writes the result to shared memory. pz_lp_save() writes one of two formats: write_lp_format()
  * (CPLEX, readable) or write_mps_format(). */
@@ -67,30 +65,22 @@ void pz_lp_set_entry(struct pz_lp *lp, uint32_t row, uint32_t col, double value)
 
 void pz_lp_add_note(struct pz_lp *lp, const char *line) { pz_append(lp->call, &lp->notes, &line); }
 
-static const struct pz_lp_col *column_at(const struct pz_lp *lp, uint32_t index) {
-  return pz_vec_at(&lp->cols, struct pz_lp_col, index);
-}
-
-static const struct pz_lp_row *row_at(const struct pz_lp *lp, uint32_t index) {
-  return pz_vec_at(&lp->rows, struct pz_lp_row, index);
-}
-
-/* The matrix in compressed form, by columns or by rows ("lines").  Line k has the entries
- * start[k] to start[k + 1] - 1.  index[] is the row of an entry in a matrix by columns, and its
- * column in a matrix by rows. */
+/* The matrix in compressed form.  A line is a column, or a row if the matrix is compressed by rows.
+ * Line k has the entries start[k] to start[k + 1] - 1; index[] is their position in the line. */
 struct sparse_lines {
   int *start, *index;
   double *value;
 };
 
-/* Compresses the matrix by a counting sort of its entries. */
+/* Returns the matrix compressed by rows or by columns.  It is a counting sort: start[k + 2] first
+ * counts the entries of line k, and start[k + 1] is then the place of the next entry of line k. */
 static struct sparse_lines compress(const struct pz_lp *lp, bool by_row) {
   uint32_t n_lines = by_row ? lp->rows.n : lp->cols.n;
-  struct sparse_lines lines = {.start =
-                                   pz_alloc(lp->call, (size_t)n_lines + 2, sizeof *lines.start),
-                               .index = pz_alloc(lp->call, lp->entries.n, sizeof *lines.index),
-                               .value = pz_alloc(lp->call, lp->entries.n, sizeof *lines.value)};
   const struct pz_lp_entry *entries = lp->entries.items;
+  struct sparse_lines lines;
+  lines.start = pz_alloc(lp->call, (size_t)n_lines + 2, sizeof *lines.start);
+  lines.index = pz_alloc(lp->call, lp->entries.n, sizeof *lines.index);
+  lines.value = pz_alloc(lp->call, lp->entries.n, sizeof *lines.value);
   for (uint32_t i = 0; i < lp->entries.n; i++)
     lines.start[(by_row ? entries[i].row : entries[i].col) + 2]++;
   for (uint32_t k = 0; k < n_lines; k++) lines.start[k + 2] += lines.start[k + 1];
@@ -112,27 +102,9 @@ struct shared_result {
   double solution[]; /* by column */
 };
 
-/* Copies the program into CBC's model, where rows have no bounds at first. */
-static void load_into_cbc(Cbc_Model *model, const struct pz_lp *lp,
-                          const struct sparse_lines *cols) {
-  Cbc_loadProblem(model, (int)lp->cols.n, (int)lp->rows.n, cols->start, cols->index, cols->value,
-                  NULL, NULL, NULL, NULL, NULL);
-  for (uint32_t i = 0; i < lp->cols.n; i++) {
-    const struct pz_lp_col *column = column_at(lp, i);
-    Cbc_setColLower(model, (int)i, column->lower);
-    Cbc_setColUpper(model, (int)i, column->upper);
-    Cbc_setObjCoeff(model, (int)i, column->cost);
-    if (column->integer) Cbc_setInteger(model, (int)i);
-  }
-  for (uint32_t i = 0; i < lp->rows.n; i++) {
-    const struct pz_lp_row *row = row_at(lp, i);
-    if (row->sense != PZ_LP_AT_MOST) Cbc_setRowLower(model, (int)i, row->right);
-    if (row->sense != PZ_LP_AT_LEAST) Cbc_setRowUpper(model, (int)i, row->right);
-  }
-}
-
 /* Solves the program and stores the result in the shared memory.  Runs in the child process and
- * must not raise an error.  all_columns is the list of all column indices. */
+ * must not raise an error.  `start` is a solution to begin with, or NULL; CBC asks for the indices
+ * of its columns, which are all_columns: 0, 1, 2, ... */
 static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols, double seconds,
                          const double *start, const int *all_columns,
                          struct shared_result *shared) {
@@ -142,7 +114,20 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   Cbc_setParameter(model, "log", "0");
   Cbc_setParameter(model, "ratioGap", "0");
   if (seconds > 0) Cbc_setMaximumSeconds(model, seconds);
-  load_into_cbc(model, lp, cols);
+  Cbc_loadProblem(model, (int)lp->cols.n, (int)lp->rows.n, cols->start, cols->index, cols->value,
+                  NULL, NULL, NULL, NULL, NULL);
+  for (uint32_t i = 0; i < lp->cols.n; i++) {
+    const struct pz_lp_col *column = pz_vec_at(&lp->cols, struct pz_lp_col, i);
+    Cbc_setColLower(model, (int)i, column->lower);
+    Cbc_setColUpper(model, (int)i, column->upper);
+    Cbc_setObjCoeff(model, (int)i, column->cost);
+    if (column->integer) Cbc_setInteger(model, (int)i);
+  }
+  for (uint32_t i = 0; i < lp->rows.n; i++) { /* rows have no bounds at first */
+    const struct pz_lp_row *row = pz_vec_at(&lp->rows, struct pz_lp_row, i);
+    if (row->sense != PZ_LP_AT_MOST) Cbc_setRowLower(model, (int)i, row->right);
+    if (row->sense != PZ_LP_AT_LEAST) Cbc_setRowUpper(model, (int)i, row->right);
+  }
   if (start) Cbc_setMIPStartI(model, (int)lp->cols.n, all_columns, start);
   Cbc_solve(model);
   const double *solution = Cbc_bestSolution(model);
@@ -157,15 +142,7 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   shared->completed = true;
 }
 
-/* Waits for the child, and returns the signal that ended it, or 0. */
-static int wait_for_child(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return 0;
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-/* The child process cannot raise an error, so all memory is allocated before. */
+/* The child process cannot raise an error, so all memory is allocated before the fork. */
 struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, double seconds,
                                 const double *start) {
   uint32_t n = lp->cols.n;
@@ -192,7 +169,13 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
     if (parent_lives) solve_by_cbc(lp, &cols, seconds, start, all_columns, shared);
     _exit(!shared->completed);
   }
-  int signal_number = child > 0 ? wait_for_child(child) : 0;
+  int status = 0;
+  pid_t ended = -1;
+  if (child > 0) {
+    do ended = waitpid(child, &status, 0);
+    while (ended < 0 && errno == EINTR);
+  }
+  int signal_number = ended > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   bool completed = shared->completed;
   struct pz_lp_result result = shared->result;
   if (result.found) {
@@ -211,7 +194,8 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
 
 enum { TERMS_PER_LINE = 6 };
 
-/* Prints a number with the fewest digits, of 9, 13 and 17, that read back as the same number. */
+/* Prints a number into `text` and returns it: with 9, 13 or 17 digits, the fewest that read back as
+ * the same number. */
 static const char *number_text(double value, char text[32]) {
   for (int digits = 9; digits <= 17; digits += 4) {
     snprintf(text, 32, "%.*g", digits, value);
@@ -220,85 +204,82 @@ static const char *number_text(double value, char text[32]) {
   return text;
 }
 
-/* Writes the program's comment lines, each after the comment mark of the file's format. */
-static void write_notes(FILE *out, const struct pz_lp *lp, char mark) {
-  for (uint32_t i = 0; i < lp->notes.n; i++)
-    fprintf(out, "%c %s\n", mark, *pz_vec_at(&lp->notes, const char *, i));
-}
-
-/* Writes a coefficient and the name of its column, " + 2 x". */
+/* Writes one term of a sum: the coefficient and the name of its column, such as " + 2 x". */
 static void write_term(FILE *out, double value, const struct pz_lp_col *col) {
   char text[32];
   fprintf(out, " %c %s %s", value < 0 ? '-' : '+', number_text(value < 0 ? -value : value, text),
           col->name);
 }
 
-/* Writes the program in CPLEX's LP format, which is readable. */
+/* Writes the program in the LP format of CPLEX, which people can read. */
 static void write_lp_format(FILE *out, const struct pz_lp *lp) {
   static const char *const senses[] = {"=", ">=", "<="};
+  const struct pz_lp_col *columns = lp->cols.items;
+  const struct pz_lp_row *constraints = lp->rows.items;
   struct sparse_lines rows = compress(lp, true);
   char text[32];
-  write_notes(out, lp, '\\');
   fputs("Minimize\n obj:", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
-    double cost = column_at(lp, c)->cost;
-    if (cost < 0 || cost > 0) write_term(out, cost, column_at(lp, c));
+    double cost = columns[c].cost;
+    if (cost < 0 || cost > 0) write_term(out, cost, &columns[c]);
   }
   fputs("\nSubject To\n", out);
   for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++) {
-    const struct pz_lp_row *row = row_at(lp, row_index);
+    const struct pz_lp_row *row = &constraints[row_index];
     int first = rows.start[row_index], end = rows.start[row_index + 1];
     if (first == end) continue; /* the format has no empty rows */
     fprintf(out, " %s:", row->name);
     for (int k = first; k < end; k++) {
       if (k > first && (k - first) % TERMS_PER_LINE == 0) fputs("\n  ", out);
-      write_term(out, rows.value[k], column_at(lp, (uint32_t)rows.index[k]));
+      write_term(out, rows.value[k], &columns[rows.index[k]]);
     }
     fprintf(out, " %s %s\n", senses[row->sense], number_text(row->right, text));
   }
   fputs("Bounds\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
-    const struct pz_lp_col *col = column_at(lp, c);
+    const struct pz_lp_col *col = &columns[c];
     fprintf(out, " %s <= %s", number_text(col->lower, text), col->name);
     if (col->upper < DBL_MAX) fprintf(out, " <= %s", number_text(col->upper, text));
     fputc('\n', out);
   }
   fputs("Generals\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++)
-    if (column_at(lp, c)->integer) fprintf(out, " %s\n", column_at(lp, c)->name);
+    if (columns[c].integer) fprintf(out, " %s\n", columns[c].name);
   fputs("End\n", out);
 }
 
-/* Writes the program in free-format MPS, which every solver accepts. */
+/* Writes the program in free-format MPS, which every solver accepts.  Markers enclose each run of
+ * integer columns. */
 static void write_mps_format(FILE *out, const struct pz_lp *lp) {
+  const struct pz_lp_col *columns = lp->cols.items;
+  const struct pz_lp_row *constraints = lp->rows.items;
   struct sparse_lines cols = compress(lp, false);
   char text[32];
   bool integer = false;
-  write_notes(out, lp, '*');
   fputs("NAME schedule FREE\nROWS\n N obj\n", out);
   for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++)
-    fprintf(out, " %c %s\n", "EGL"[row_at(lp, row_index)->sense], row_at(lp, row_index) -> name);
+    fprintf(out, " %c %s\n", "EGL"[constraints[row_index].sense], constraints[row_index].name);
   fputs("COLUMNS\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
-    const struct pz_lp_col *col = column_at(lp, c);
+    const struct pz_lp_col *col = &columns[c];
     if (col->integer != integer)
       fprintf(out, " MARKER 'MARKER' '%s'\n", col->integer ? "INTORG" : "INTEND");
     integer = col->integer;
     fprintf(out, " %s obj %s\n", col->name, number_text(col->cost, text));
     for (int k = cols.start[c]; k < cols.start[c + 1]; k++)
-      fprintf(out, " %s %s %s\n", col->name, row_at(lp, (uint32_t)cols.index[k])->name,
+      fprintf(out, " %s %s %s\n", col->name, constraints[cols.index[k]].name,
               number_text(cols.value[k], text));
   }
   if (integer) fputs(" MARKER 'MARKER' 'INTEND'\n", out);
   fputs("RHS\n", out);
   for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++) {
-    double right = row_at(lp, row_index)->right;
+    double right = constraints[row_index].right;
     if (right < 0 || right > 0)
-      fprintf(out, " rhs %s %s\n", row_at(lp, row_index)->name, number_text(right, text));
+      fprintf(out, " rhs %s %s\n", constraints[row_index].name, number_text(right, text));
   }
   fputs("BOUNDS\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
-    const struct pz_lp_col *col = column_at(lp, c);
+    const struct pz_lp_col *col = &columns[c];
     fprintf(out, " LO bound %s %s\n", col->name, number_text(col->lower, text));
     if (col->upper < DBL_MAX)
       fprintf(out, " UP bound %s %s\n", col->name, number_text(col->upper, text));
@@ -306,18 +287,18 @@ static void write_mps_format(FILE *out, const struct pz_lp *lp) {
   fputs("ENDATA\n", out);
 }
 
-static bool ends_with(const char *path, const char *end) {
-  size_t length = strlen(path), end_length = strlen(end);
-  return length > end_length && strcmp(path + length - end_length, end) == 0;
-}
-
+/* Writes the program as an .lp or .mps file, by the end of the path. */
 void pz_lp_save(struct pz_call *call, const struct pz_lp *lp, const char *path) {
-  bool is_lp = ends_with(path, ".lp");
-  if (!is_lp && !ends_with(path, ".mps"))
+  const char *dot = strrchr(path, '.');
+  const char *suffix = dot && dot > path ? dot : "";
+  bool is_lp = strcmp(suffix, ".lp") == 0;
+  if (!is_lp && strcmp(suffix, ".mps") != 0)
     pz_raise(call, PZ_BAD_INPUT, "%s: accepted: a name that ends with .lp or .mps", path);
   pz_file_require_output(call, path, NULL, 0);
   struct pz_buffer *buffer = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, buffer);
+  for (uint32_t i = 0; i < lp->notes.n; i++)
+    fprintf(out, "%c %s\n", is_lp ? '\\' : '*', *pz_vec_at(&lp->notes, const char *, i));
   if (is_lp)
     write_lp_format(out, lp);
   else

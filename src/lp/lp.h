@@ -25,10 +25,10 @@ struct pz_lp_col {
 
 enum pz_lp_sense { PZ_LP_EQUAL, PZ_LP_AT_LEAST, PZ_LP_AT_MOST };
 
-/* A constraint: the sum of its entries times their variables compares so with the right side. */
+/* A constraint: the sum of entries times variables is equal to, at least or at most `right`. */
 struct pz_lp_row {
   enum pz_lp_sense sense;
-  double right; /* right-hand side */
+  double right;
   char name[PZ_LP_NAME];
 };
 
@@ -38,6 +38,7 @@ struct pz_lp_entry {
   double value;
 };
 
+/* Initialises an empty program, which allocates in the arena of the call. */
 void pz_lp_init(struct pz_lp *lp, struct pz_call *call);
 
 /* Append a column or a row with a formatted name, and return its index. */

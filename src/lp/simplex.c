@@ -1,5 +1,4 @@
 /* Primal simplex on a dense basis inverse (G. B. Dantzig; revised form).
- *
  * pz_simplex_solve() runs optimize(): find_duals(), then pivots, each with an entering column of
  * negative reduced cost (partial pricing over a list of candidates) and a leaving row by the ratio
  * test.  If the solution has drifted from the right-hand sides by rounding, invert() computes the
@@ -43,17 +42,12 @@ void pz_simplex_init(struct pz_simplex *lp, struct pz_call *call, uint32_t most_
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
+/* Returns column col_index, which is not an implicit one. */
 static struct simplex_column *column_at(const struct pz_simplex *lp, uint32_t col_index) {
   return pz_vec_at(&lp->cols, struct simplex_column, col_index);
 }
 
-/* Returns the first entry of a column. */
-static const struct simplex_entry *entries_of(const struct pz_simplex *lp,
-                                              const struct simplex_column *col) {
-  return pz_vec_at(&lp->entries, struct simplex_entry, col->first);
-}
-
-/* Returns a row of the basis inverse. */
+/* Returns a row of the basis inverse: n_rows values. */
 static double *inverse_row(const struct pz_simplex *lp, uint32_t row) {
   return &lp->inverse[(size_t)row * lp->most_rows];
 }
@@ -88,18 +82,13 @@ void pz_simplex_set_cost(struct pz_simplex *lp, uint32_t col, double cost) {
 
 /* ---- the simplex ----------------------------------------------------------------------------- */
 
-/* Returns the cost of the basic column of a row. */
-static double basic_cost(const struct pz_simplex *lp, uint32_t row) {
-  uint32_t basic = lp->basic[row];
-  if (basic >= SHORTAGE) return SHORTAGE_COST;
-  return basic >= SURPLUS ? 0 : column_at(lp, basic)->cost;
-}
-
-/* Computes the dual values: the costs of the basic columns times the inverse. */
+/* Sets lp->dual to the dual values of the basis: the costs of its columns times the inverse. */
 static void find_duals(struct pz_simplex *lp) {
   memset(lp->dual, 0, lp->n_rows * sizeof *lp->dual);
   for (uint32_t k = 0; k < lp->n_rows; k++) {
-    double cost = basic_cost(lp, k);
+    uint32_t basic = lp->basic[k];
+    double cost = basic >= SHORTAGE ? SHORTAGE_COST : 0;
+    if (basic < SURPLUS) cost = column_at(lp, basic)->cost;
     if (!(cost < 0 || cost > 0)) continue;
     const double *line = inverse_row(lp, k);
     for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += cost * line[i];
@@ -107,11 +96,12 @@ static void find_duals(struct pz_simplex *lp) {
   lp->work += (int64_t)lp->n_rows * lp->n_rows;
 }
 
-/* Returns the reduced cost of a column: its cost minus its value at the dual prices. */
+/* Returns the reduced cost of a column: its cost minus the value of its entries at the dual prices.
+ * Where it is negative, the column lowers the objective. */
 static double reduced_cost(struct pz_simplex *lp, uint32_t col_index) {
   if (col_index >= SURPLUS) return lp->dual[col_index - SURPLUS];
   const struct simplex_column *col = column_at(lp, col_index);
-  const struct simplex_entry *entry = entries_of(lp, col);
+  const struct simplex_entry *entry = pz_vec_at(&lp->entries, struct simplex_entry, col->first);
   double reduced = col->cost;
   for (uint32_t k = 0; k < col->n; k++) reduced -= entry[k].value * lp->dual[entry[k].row];
   lp->work += 8 + 4 * (int64_t)col->n;
@@ -134,19 +124,9 @@ static void insert_candidate(struct pz_simplex *lp, uint32_t col_index, double r
   lp->candidate[at].reduced = reduced;
 }
 
-/* Finds the columns with the most negative reduced costs. */
-static void find_candidates(struct pz_simplex *lp) {
-  lp->n_candidates = 0;
-  for (uint32_t col_index = 0; col_index < lp->cols.n; col_index++) {
-    double reduced = column_at(lp, col_index)->basic ? 0 : reduced_cost(lp, col_index);
-    if (reduced < -LEAST_GAIN) insert_candidate(lp, col_index, reduced);
-  }
-  for (uint32_t i = 0; i < lp->n_rows; i++)
-    if (lp->dual[i] < -LEAST_GAIN) insert_candidate(lp, SURPLUS + i, lp->dual[i]);
-}
-
-/* Returns the candidate that has the most negative reduced cost now, or PZ_NONE if the basis is
- * optimal. */
+/* Returns the candidate that now has the most negative reduced cost, and sets *least_reduced to it.
+ * If no candidate is left, new ones are collected from all columns.  Returns PZ_NONE if the basis
+ * is optimal. */
 static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t best = PZ_NONE;
@@ -160,7 +140,14 @@ static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
       best = col_index;
     }
     if (best != PZ_NONE) return best;
-    if (pass == 0) find_candidates(lp);
+    if (pass > 0) break;
+    lp->n_candidates = 0;
+    for (uint32_t col_index = 0; col_index < lp->cols.n; col_index++) {
+      double reduced = column_at(lp, col_index)->basic ? 0 : reduced_cost(lp, col_index);
+      if (reduced < -LEAST_GAIN) insert_candidate(lp, col_index, reduced);
+    }
+    for (uint32_t i = 0; i < lp->n_rows; i++)
+      if (lp->dual[i] < -LEAST_GAIN) insert_candidate(lp, SURPLUS + i, lp->dual[i]);
   }
   return PZ_NONE;
 }
@@ -174,31 +161,14 @@ static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
     return;
   }
   const struct simplex_column *col = column_at(lp, entering);
-  const struct simplex_entry *entry = entries_of(lp, col);
+  const struct simplex_entry *entry = pz_vec_at(&lp->entries, struct simplex_entry, col->first);
   for (uint32_t k = 0; k < lp->n_rows; k++)
     for (uint32_t i = 0; i < col->n; i++)
       lp->column[k] += entry[i].value * inverse_row(lp, k)[entry[i].row];
 }
 
-/* Returns the row whose basic value reaches 0 first as the entering column grows (the ratio test),
- * or PZ_NONE if none does.  Among rows with nearly equal ratios, it is the one with the largest
- * pivot. */
-static uint32_t choose_leaving(const struct pz_simplex *lp) {
-  uint32_t best = PZ_NONE;
-  double least = 0;
-  for (uint32_t k = 0; k < lp->n_rows; k++) {
-    if (lp->column[k] < 1e-9) continue;
-    double ratio = fmax(0, lp->value[k]) / lp->column[k];
-    bool is_less = best == PZ_NONE || ratio < least - 1e-12;
-    if (is_less || (ratio < least + 1e-12 && lp->column[k] > lp->column[best])) {
-      least = best == PZ_NONE ? ratio : fmin(least, ratio);
-      best = k;
-    }
-  }
-  return best;
-}
-
-/* Makes the entering column the basic column of a row, and updates the inverse. */
+/* Makes the entering column the basic column of a row, and updates the inverse by Gaussian
+ * elimination with lp->column, which is the inverse times the entering column. */
 static void replace_basic(struct pz_simplex *lp, uint32_t entering, uint32_t row) {
   double scale = 1 / lp->column[row], *line = inverse_row(lp, row);
   for (uint32_t i = 0; i < lp->n_rows; i++) line[i] *= scale;
@@ -213,17 +183,7 @@ static void replace_basic(struct pz_simplex *lp, uint32_t entering, uint32_t row
   lp->work += (int64_t)lp->n_rows * lp->n_rows;
 }
 
-/* Moves along the entering column until the row leaves the basis, and updates values and duals. */
-static void pivot(struct pz_simplex *lp, uint32_t entering, uint32_t row, double reduced) {
-  double step = fmax(0, lp->value[row]) / lp->column[row];
-  for (uint32_t k = 0; k < lp->n_rows; k++) lp->value[k] -= lp->column[k] * step;
-  lp->value[row] = step;
-  replace_basic(lp, entering, row);
-  const double *line = inverse_row(lp, row);
-  for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += reduced * line[i];
-}
-
-/* Returns whether the basic values, by rounding, no longer sum up to the right-hand sides. */
+/* Returns whether rounding errors have accumulated: columns times values miss a right-hand side. */
 static bool has_drifted(struct pz_simplex *lp) {
   double *sum = lp->column;
   memset(sum, 0, lp->n_rows * sizeof *sum);
@@ -235,7 +195,7 @@ static bool has_drifted(struct pz_simplex *lp) {
       continue;
     }
     const struct simplex_column *col = column_at(lp, basic);
-    const struct simplex_entry *entry = entries_of(lp, col);
+    const struct simplex_entry *entry = pz_vec_at(&lp->entries, struct simplex_entry, col->first);
     for (uint32_t i = 0; i < col->n; i++) sum[entry[i].row] += entry[i].value * lp->value[k];
   }
   for (uint32_t i = 0; i < lp->n_rows; i++)
@@ -243,20 +203,8 @@ static bool has_drifted(struct pz_simplex *lp) {
   return false;
 }
 
-/* Returns the row with the largest pivot among those whose shortage is basic, or PZ_NONE if all
- * pivots are too small. */
-static uint32_t largest_pivot(const struct pz_simplex *lp) {
-  uint32_t row = PZ_NONE;
-  double most = 1e-9;
-  for (uint32_t k = 0; k < lp->n_rows; k++) {
-    if (lp->basic[k] < SHORTAGE || !(fabs(lp->column[k]) > most)) continue;
-    most = fabs(lp->column[k]);
-    row = k;
-  }
-  return row;
-}
-
-/* Computes the inverse again from the basic columns. */
+/* Computes the inverse again from the basic columns, which enter one after the other.  Each
+ * replaces a shortage, in the row where its pivot is largest. */
 static void invert(struct pz_simplex *lp) {
   uint32_t *list = lp->list;
   memcpy(list, lp->basic, lp->n_rows * sizeof *list);
@@ -269,7 +217,13 @@ static void invert(struct pz_simplex *lp) {
   for (uint32_t k = 0; k < lp->n_rows; k++) {
     if (list[k] >= SHORTAGE) continue;
     multiply_column(lp, list[k]);
-    uint32_t row = largest_pivot(lp);
+    uint32_t row = PZ_NONE;
+    double most = 1e-9; /* smaller pivots are rounding errors */
+    for (uint32_t i = 0; i < lp->n_rows; i++)
+      if (lp->basic[i] >= SHORTAGE && fabs(lp->column[i]) > most) {
+        most = fabs(lp->column[i]);
+        row = i;
+      }
     if (row != PZ_NONE) replace_basic(lp, list[k], row);
   }
   for (uint32_t k = 0; k < lp->n_rows; k++) {
@@ -279,20 +233,38 @@ static void invert(struct pz_simplex *lp) {
   find_duals(lp);
 }
 
-/* Pivots until the basis is optimal.  Returns false if the limit of pivots is reached or the
- * program is unbounded. */
+/* Pivots until the basis is optimal.  Returns false if the limit of pivots is reached, or if a
+ * column can grow without end (an unbounded program). */
 static bool optimize(struct pz_simplex *lp) {
   uint32_t most_pivots = 50 * lp->n_rows + 1000;
   find_duals(lp);
   lp->n_candidates = 0;
-  for (uint32_t k = 0; k < most_pivots; k++) {
+  for (uint32_t n_pivots = 0; n_pivots < most_pivots; n_pivots++) {
     double reduced;
     uint32_t entering = choose_entering(lp, &reduced);
     if (entering == PZ_NONE) return true;
     multiply_column(lp, entering);
-    uint32_t row = choose_leaving(lp);
+    /* The leaving row is the one whose basic value reaches 0 first as the entering column grows
+     * (the ratio test); among rows with nearly equal ratios, the one with the largest pivot. */
+    uint32_t row = PZ_NONE;
+    double least = 0;
+    for (uint32_t k = 0; k < lp->n_rows; k++) {
+      if (lp->column[k] < 1e-9) continue;
+      double ratio = fmax(0, lp->value[k]) / lp->column[k];
+      bool is_less = row == PZ_NONE || ratio < least - 1e-12;
+      if (is_less || (ratio < least + 1e-12 && lp->column[k] > lp->column[row])) {
+        least = row == PZ_NONE ? ratio : fmin(least, ratio);
+        row = k;
+      }
+    }
     if (row == PZ_NONE) return false;
-    pivot(lp, entering, row, reduced);
+    /* The entering column grows until the basic column of the row is 0 and leaves the basis. */
+    double step = fmax(0, lp->value[row]) / lp->column[row];
+    for (uint32_t i = 0; i < lp->n_rows; i++) lp->value[i] -= lp->column[i] * step;
+    lp->value[row] = step;
+    replace_basic(lp, entering, row);
+    const double *line = inverse_row(lp, row);
+    for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += reduced * line[i];
   }
   return false;
 }
@@ -304,6 +276,7 @@ bool pz_simplex_solve(struct pz_simplex *lp) {
   return optimize(lp) && !has_drifted(lp);
 }
 
+/* Writes the values of the basic columns into value[], by column. */
 void pz_simplex_get_values(const struct pz_simplex *lp, double *value) {
   for (uint32_t k = 0; k < lp->n_rows; k++)
     if (lp->basic[k] < SURPLUS) value[lp->basic[k]] = fmax(0, lp->value[k]);

@@ -30,6 +30,7 @@ struct pz_simplex {
   int64_t work; /* effort so far; a microsecond is some thousand units */
 };
 
+/* Initialises a program without columns, for up to most_rows rows. */
 void pz_simplex_init(struct pz_simplex *lp, struct pz_call *call, uint32_t most_rows);
 
 /* Append a row or a column, and return its index.  All rows come before the first column. */

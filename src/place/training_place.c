@@ -372,8 +372,8 @@ static void try_single_changes(struct pz_call *call, struct misfit *misfit,
     fits = try_change(call, misfit, misfit->chip, &options, change);
   }
   struct pz_chip chip = *misfit->chip;
-  double gib =
-      ceil(pz_hbm_needed(misfit->chip, &pz_constants_default, least->p.needed_bytes) / 0x1p30);
+  double reserved_bytes = pz_reserved_bytes(misfit->chip, &pz_constants_default);
+  double gib = ceil((least->p.needed_bytes + reserved_bytes) / 0x1p30);
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
   snprintf(change, sizeof change, "%.0f GiB of HBM", gib);
   (void)try_change(call, misfit, &chip, misfit->asked, change);

@@ -421,9 +421,10 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   if (pz_pipeline_separates_ends(&pricing->shape) && model->tied_params > 0) {
     /* the two copies of a tied matrix all-reduce their gradients */
     struct pz_group ends = {2, plan->tp * pz_plan_replicas(plan) * (plan->pp - 1)};
-    out->parts.gradient_s =
-        pz_network_s(model->constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
-                     model->tied_params * plan->grad_bytes, ends);
+    struct pz_wire_time time =
+        pz_network_time(model->constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
+                        model->tied_params * plan->grad_bytes, ends);
+    out->parts.gradient_s = time.s;
   }
   if (!(times.scatter.s + times.last.s > 0)) return;
   struct chunk_windows windows = first_stage_windows(pricing);

@@ -29,7 +29,7 @@ static struct pz_cluster cluster(const char *name, int64_t devices) {
 
 static double seconds(const struct pz_cluster *n, enum pz_collective kind, double bytes,
                       int64_t devices, int64_t stride) {
-  return pz_network_s(K, n, kind, bytes, (struct pz_group){devices, stride});
+  return pz_network_time(K, n, kind, bytes, (struct pz_group){devices, stride}).s;
 }
 
 /* All-reduces of NCCL on A100 by NVLink: VIA-Research/vTrain, trace/a100 (@f8dda8473a). */

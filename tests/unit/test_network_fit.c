@@ -169,7 +169,7 @@ static void write_log(const char *path, const struct pz_cost *cost, int64_t node
               r / 8, r % 8);
     for (double bytes = 1024; bytes <= 0x1p33; bytes *= 4) {
       struct pz_group g = {(int64_t)n, 1};
-      double s = pz_network_s(&pz_constants_default, &cost->net, tests[t].kind, bytes, g);
+      double s = pz_network_time(&pz_constants_default, &cost->net, tests[t].kind, bytes, g).s;
       double rate = bytes / s / 1e9, bus = rate * tests[t].passes * (n - 1) / n;
       fprintf(f, "%.0f %.0f float %s -1 %.4f %.4f %.4f 0 %.4f %.4f %.4f 0\n", bytes, bytes / 4,
               tests[t].reduces, 1e6 * s, rate, bus, 1e6 * s, rate, bus);
@@ -252,8 +252,8 @@ static void a_calibrated_cluster_is_read_again(void **state) {
   pz_cost_init(&after, &chip, &read);
   struct pz_group g = {64, 1};
   assert_true(
-      pz_network_s(&pz_constants_default, &after.net, PZ_COLLECTIVE_ALL_GATHER, 1e9, g) >
-      2 * pz_network_s(&pz_constants_default, &before.net, PZ_COLLECTIVE_ALL_GATHER, 1e9, g));
+      pz_network_time(&pz_constants_default, &after.net, PZ_COLLECTIVE_ALL_GATHER, 1e9, g).s >
+      2 * pz_network_time(&pz_constants_default, &before.net, PZ_COLLECTIVE_ALL_GATHER, 1e9, g).s);
   pz_cost_release(&before);
   pz_cost_release(&after);
   pz_text_free(text);

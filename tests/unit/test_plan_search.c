@@ -752,9 +752,10 @@ static void shrink_memory(uint64_t *r, struct random_case *c) {
   if (status == PZ_OK && least.n && best.n) {
     double low = least.list[0].p.needed_bytes, high = best.list[0].p.needed_bytes;
     double bytes = below(r, 5) ? low + (high - low) * below(r, 1000) / 1000 : 0.99 * low;
-    c->chip.hbm.bytes_per_stack = (int64_t)(pz_hbm_needed(&c->chip, &pz_constants_default, bytes) /
-                                            (double)c->chip.hbm.stacks) +
-                                  1;
+    c->chip.hbm.bytes_per_stack =
+        (int64_t)((bytes + pz_reserved_bytes(&c->chip, &pz_constants_default)) /
+                  (double)c->chip.hbm.stacks) +
+        1;
     uint64_t own = *r;
     if (least.list[0].p.host_bytes > 0 && below(&own, 2)) /* some of it has room on the host */
       c->chip.host_bytes =

@@ -89,7 +89,8 @@ static struct pz_cluster seen(const struct random_network *x, const struct pz_cl
 
 static double taken_s(const struct random_network *x, const struct pz_cluster *net, int kind) {
   struct pz_cluster n = seen(x, net);
-  if (kind < DISPATCHES) return pz_network_s(K, &n, (enum pz_collective)kind, x->bytes, x->group);
+  if (kind < DISPATCHES)
+    return pz_network_time(K, &n, (enum pz_collective)kind, x->bytes, x->group).s;
   if (kind == RING)
     return x->bytes / pz_network_neighbour_rate(K, &n, x->group) +
            pz_network_message_s(K, &n, x->group);
