@@ -52,8 +52,6 @@ struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct p
   return sizes;
 }
 
-/* ---- factors of inputs and constants -------------------------------------------------------- */
-
 /* A change of the batch and sequence sizes of a graph. */
 struct rescaling {
   struct pz_onnx_graph *graph;
@@ -114,8 +112,6 @@ static void factor_sources(struct pz_call *call, const struct rescaling *rescali
       value->factored_dim[d] = guess_dim(rescaling, value->dim[d], d);
   }
 }
-
-/* ---- reshapes ------------------------------------------------------------------------------- */
 
 /* The factors of all dimensions of an input.  Factors before `next` are used up. */
 struct factor_list {
@@ -201,8 +197,6 @@ static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_val
   }
   return true;
 }
-
-/* ---- factors of results --------------------------------------------------------------------- */
 
 /* Returns whether a dimension of a value has a factor that is this axis. */
 static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis axis) {

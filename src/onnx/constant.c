@@ -521,6 +521,7 @@ static void fold_shape(struct pz_call *call, const struct pz_onnx_node *node,
   pz_onnx_set_ints(output, dims + start, start < end ? end - start : 0);
 }
 
+/* Folds a node if it is of a type from which exporters compute shapes. */
 void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *node) {
   struct pz_onnx_value *output = pz_onnx_result(node, 0);
   if (!output) return;

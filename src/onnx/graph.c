@@ -107,6 +107,7 @@ const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const cha
   return attribute ? attribute->ints : NULL;
 }
 
+/* The input has precedence: only newer opsets have it. */
 const int64_t *pz_onnx_ints_argument(const struct pz_onnx_node *node, const char *attribute,
                                      uint32_t input, size_t *count) {
   const struct pz_onnx_value *value = pz_onnx_input(node, input);
@@ -115,6 +116,7 @@ const int64_t *pz_onnx_ints_argument(const struct pz_onnx_node *node, const char
   return value->ints;
 }
 
+/* Converts an axis that counts from the last dimension if it is negative. */
 int pz_onnx_axis_from_front(int64_t axis, int rank) {
   if (axis < 0) axis += rank;
   return axis >= 0 && axis < rank ? (int)axis : -1;
@@ -208,6 +210,7 @@ void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *ten
   }
 }
 
+/* The integers are in the field of their type (int64_data, int32_data) or in raw_data. */
 int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, bool *ok) {
   const uint8_t *raw = tensor->has_raw_data ? tensor->raw_data.data : NULL;
   size_t raw_bytes = tensor->has_raw_data ? tensor->raw_data.len : 0;

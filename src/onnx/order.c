@@ -7,6 +7,7 @@
  * order can be cut into layers. */
 #include "onnx/layering.h"
 
+/* Returns the place of the operator that computes a value, or PZ_NONE. */
 uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t id) {
   const struct pz_onnx_value *value = pz_onnx_value(layering->graph, id);
   return value->producer == PZ_NONE ? PZ_NONE : layering->place[value->producer];

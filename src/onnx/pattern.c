@@ -362,6 +362,7 @@ static void remove_nan_guard(struct pz_onnx_node *node) {
   node->n_in = 1;
 }
 
+/* Each pattern starts at a characteristic node. */
 void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bool eager) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *node = pz_onnx_node(graph, i);

@@ -198,6 +198,7 @@ unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int
   return dispatchers;
 }
 
+/* Only Megatron Core with Transformer Engine captures single modules of layers. */
 int pz_framework_graph_modules(int framework, const struct pz_chip *chip,
                                const struct pz_model_shape *model, int without) {
   bool can_capture =

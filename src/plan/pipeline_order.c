@@ -63,6 +63,7 @@ static int64_t interleaved_warmup(const struct pz_pipeline_shape *shape, int64_t
                 (int64_t)shape->microbatches * chunks);
 }
 
+/* Returns for how many microbatches a stage holds activations of the chunk in a slot. */
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *shape, uint32_t stage,
                                uint32_t slot) {
   /* 1F1B: one for each stage from this one on */

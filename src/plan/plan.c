@@ -45,6 +45,7 @@ bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers) {
   return true;
 }
 
+/* Returns how many of the `layers` layers of a chunk on this stage are recomputed. */
 int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int64_t layers) {
   int64_t recomputed = plan->recompute_layers ? plan->recompute_layers : layers;
   if (plan->stage_recompute) recomputed = plan->stage_recompute[stage];
@@ -60,6 +61,7 @@ int pz_plan_recomputed_modules(const struct pz_plan *plan) {
   return plan->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selective_modules(plan) : 0;
 }
 
+/* Returns the modules of selective recomputation, of which 0 means core attention. */
 int pz_plan_selective_modules(const struct pz_plan *plan) {
   int by_default = pz_plan_framework(plan)->recompute_modules;
   bool core_alone = plan->recompute_modules == (int)PZ_MODULE_CORE;
@@ -89,6 +91,7 @@ bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
   return true;
 }
 
+/* Returns the bytes of one of Adam's two moments per parameter. */
 double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts) {
   static const double FP32_BYTES = 4;
   const struct pz_framework *framework = pz_plan_framework(plan);

@@ -292,49 +292,43 @@ void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan
   read_field_text(call, PZ_BAD_USE, plan, field, text);
 }
 
-/* Arguments of read_in_border(). */
-struct field_text {
+/* Arguments of pz_try_plan_field(), which states the field, and pz_plan_set(), which names it. */
+struct field_request {
   struct pz_plan *plan;
   enum pz_plan_field field;
-  const char *text;
+  const char *name, *text;
 };
 
 /* Reads a field from text within a border, so that pz_try_plan_field() can return false instead of
  * raising an error. */
 static void read_in_border(struct pz_call *call, void *ctx) {
-  const struct field_text *field_text = ctx;
-  pz_read_plan_field(call, field_text->plan, field_text->field, field_text->text);
+  const struct field_request *request = ctx;
+  pz_read_plan_field(call, request->plan, request->field, request->text);
 }
 
 bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
                        struct pz_error *why) {
-  struct field_text args = {plan, field, text};
+  struct field_request args = {plan, field, NULL, text};
   return pz_border(read_in_border, &args, why) == PZ_OK;
 }
 
-/* Arguments of pz_plan_set(). */
-struct plan_setting {
-  struct pz_plan *plan;
-  const char *name, *value;
-};
-
 /* Checks the arguments of pz_plan_set() and sets the field, within a border. */
 static void set_plan_field(struct pz_call *call, void *ctx) {
-  const struct plan_setting *setting = ctx;
+  const struct field_request *request = ctx;
   char names[600];
-  pz_require(call, setting->plan, "plan");
-  pz_require(call, setting->name, "name");
-  pz_require(call, setting->value, "value");
-  enum pz_plan_field field = pz_plan_field_find(setting->name);
+  pz_require(call, request->plan, "plan");
+  pz_require(call, request->name, "name");
+  pz_require(call, request->text, "value");
+  enum pz_plan_field field = pz_plan_field_find(request->name);
   if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
-    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", setting->name,
+    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", request->name,
              pz_text_join(names, sizeof names, pz_plan_field_at, NULL));
-  pz_read_plan_field(call, setting->plan, field, setting->value);
+  pz_read_plan_field(call, request->plan, field, request->text);
 }
 
 enum pz_status pz_plan_set(struct pz_plan *plan, const char *name, const char *value,
                            struct pz_error *err) {
-  struct plan_setting args = {plan, name, value};
+  struct field_request args = {plan, PZ_PLAN_FIELDS, name, value};
   return pz_border(set_plan_field, &args, err);
 }
 

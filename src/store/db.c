@@ -15,6 +15,7 @@ enum {
   LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32
 };
 
+/* Maps SQLite's error code to a status.  `verb` is what failed: open, read or write. */
 _Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb) {
   int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM, family = code & 0xff;
   int system_errno = db->conn ? sqlite3_system_errno(db->conn) : 0;
@@ -114,6 +115,7 @@ bool pz_db_next(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt
   return code == SQLITE_ROW;
 }
 
+/* Returns the first column of the first row of a query, or 0. */
 int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *sql) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, sql);
   int64_t number = pz_db_next(call, db, stmt) ? sqlite3_column_int64(stmt, 0) : 0;

@@ -88,10 +88,12 @@ static bool read_digest(struct pz_call *call, const struct pz_db *db, enum pz_pa
   return found;
 }
 
+/* Recomputes the digest of a part from all of its rows. */
 void pz_digest_store(struct pz_call *call, const struct pz_db *db, enum pz_part part) {
   write_digest(call, db, part, pz_digest_part(call, db, part));
 }
 
+/* Adds the hashes of new rows, because the digest of a part is the sum over its rows. */
 void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part part, uint64_t sum) {
   uint64_t before;
   read_digest(call, db, part, &before);

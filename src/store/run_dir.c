@@ -44,8 +44,6 @@ void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *run_dir, const cha
   snprintf(run_dir->lock_path, sizeof run_dir->lock_path, "%.*s/lock", LONGEST_DIR, dir);
 }
 
-/* ---- locks ---------------------------------------------------------------------------------- */
-
 void pz_run_dir_release(struct pz_run_dir *run_dir) {
   if (run_dir->lock >= 0) close(run_dir->lock);
   run_dir->lock = -1;
@@ -59,6 +57,7 @@ static bool try_lock(int fd, int operation) {
   return code == 0;
 }
 
+/* Creates the directory and takes its exclusive lock, which flock() refuses to a second writer. */
 void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *run_dir) {
   const char *path = run_dir->lock_path;
   if (mkdir(run_dir->dir, 0777) != 0 && errno != EEXIST)
@@ -84,8 +83,6 @@ bool pz_run_dir_share(struct pz_run_dir *run_dir) {
   return !has_writer;
 }
 
-/* ---- state of the directory ----------------------------------------------------------------- */
-
 void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
   for (int i = 0; i <= N_COMPANIONS; i++) {
     companion_path companion;
@@ -99,6 +96,7 @@ void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
   }
 }
 
+/* Asks the system for permission to write to the directory, the run and the lock. */
 bool pz_run_dir_is_read_only(const struct pz_run_dir *run_dir) {
   const char *const paths[] = {run_dir->dir, run_dir->run, run_dir->lock_path};
   bool has_run = pz_run_dir_has_run(run_dir), refused = false;
@@ -118,8 +116,6 @@ bool pz_run_dir_has_log(const struct pz_run_dir *run_dir) {
   snprintf(path, sizeof path, "%s-wal", run_dir->run);
   return stat(path, &file_state) == 0 && file_state.st_size > 0;
 }
-
-/* ---- renaming an old run -------------------------------------------------------------------- */
 
 /* Merges the log into the database, so that one file remains to be renamed.  If that fails, the log
  * is renamed with the database: closing must not remove the log of a file that is not a database.
@@ -167,8 +163,6 @@ void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
   }
 }
 
-/* ---- a new run ------------------------------------------------------------------------------ */
-
 /* Removes a database and its companions (a callback of pz_defer).  `stem` is the path of the
  * database. */
 static void remove_database(void *stem) {
@@ -179,6 +173,7 @@ static void remove_database(void *stem) {
   }
 }
 
+/* A new run gets the name run.sqlite.part until it is complete. */
 char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *run_dir) {
   if (!is_unused_name(run_dir->run))
     pz_raise(call, PZ_BAD_INPUT,

@@ -62,8 +62,6 @@ static void begin_writing(struct pz_call *call, struct pz_run_file *file) {
   pz_db_begin(call, &file->db);
 }
 
-/* ---- rounds --------------------------------------------------------------------------------- */
-
 /* Returns a statement on the table of rounds, with its first two parameters set to the objective
  * run and the round. */
 static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db *db,
@@ -105,8 +103,6 @@ static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t 
   pz_digest_add(call, db, PZ_PART_ROUNDS, sum);
   pz_db_commit(call, db);
 }
-
-/* ---- opening and closing -------------------------------------------------------------------- */
 
 /* Closes the database and the lock of a run file (also a callback of pz_defer). */
 static void close_handles(void *ctx) {
@@ -160,6 +156,7 @@ static void open_with_inputs(struct pz_call *call, struct pz_run_file *file, str
              difference);
 }
 
+/* A run that cannot be written to is opened read-only if it is finished. */
 struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
                                                  const char *inputs, bool fresh) {
   struct pz_call own;
@@ -224,8 +221,6 @@ struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const cha
   return keep_run_file(call, file);
 }
 
-/* ---- questions about a file ----------------------------------------------------------------- */
-
 void pz_run_file_verify(struct pz_call *call, struct pz_run_file *file) {
   pz_digest_check(call, &file->db);
 }
@@ -240,8 +235,6 @@ bool pz_run_file_is_read_only(const struct pz_run_file *file) { return !file->is
 const char *pz_run_file_inputs(const struct pz_run_file *file) { return file->inputs; }
 
 const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file) { return &file->rounds; }
-
-/* ---- tables --------------------------------------------------------------------------------- */
 
 /* Writes the index of a box on each axis of the search space, such as "3 0 12". */
 static void format_indices(const uint8_t *indices, char *text, size_t size) {
@@ -313,6 +306,7 @@ static void write_evaluations(struct pz_call *call, const struct pz_run_file *fi
   pz_digest_store(call, &file->db, PZ_PART_EVALUATIONS);
 }
 
+/* Replaces boxes and evaluations in one transaction. */
 void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *file,
                               const struct pz_run_tables *tables) {
   begin_writing(call, file);
@@ -320,8 +314,6 @@ void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *file,
   write_evaluations(call, file, tables);
   pz_db_commit(call, &file->db);
 }
-
-/* ---- single values -------------------------------------------------------------------------- */
 
 void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *name,
                               double seconds) {
