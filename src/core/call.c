@@ -1,9 +1,6 @@
-/* Calls: borders, raising, memory, deferred functions, and objects that outlive the call
- * (core/call.h has the idea).
- *
- * A border is a frame with a jump buffer, an arena, the error, and a list of deferred functions.
- * Raising stores the error in the border and jumps to it; close_border() then runs what was
- * deferred, as after a normal end. */
+/* Calls (see core/call.h).  A border has a jump buffer, an arena, the error, and a list of
+ * deferred functions.  Raising stores the error in the border and jumps to it; close_border()
+ * then runs what was deferred, as after a normal end. */
 #include "core/call.h"
 
 #include <assert.h>
@@ -41,8 +38,6 @@ union object_head {
 /* The border that an error of this thread must be raised to. */
 static _Thread_local struct pz_border *innermost;
 
-/* ---- borders -------------------------------------------------------------------------------- */
-
 /* Ends a call: runs the deferred functions, releases the memory, and returns the status. */
 static enum pz_status close_border(struct pz_border *border) {
   while (border->newest) {
@@ -72,8 +67,6 @@ enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   if (setjmp(border.jump) == 0) fn(&call, ctx);
   return close_border(&border);
 }
-
-/* ---- errors --------------------------------------------------------------------------------- */
 
 /* Ends the call after its error was stored in the border. */
 static _Noreturn void jump_to_border(struct pz_border *border) {
@@ -119,8 +112,6 @@ _Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose) {
 void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error) {
   if (error->status == PZ_NO_MEMORY) pz_raise_again(call, error);
 }
-
-/* ---- memory --------------------------------------------------------------------------------- */
 
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) {
   void *block = pz_arena_alloc(call->arena, n, bytes);
@@ -170,8 +161,6 @@ void pz_scratch_end(struct pz_call *scratch) {
   pz_close(&call, object);
 }
 
-/* ---- what has to be closed ------------------------------------------------------------------ */
-
 /* Registers fn(resource) to be called when the call ends. */
 void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource) {
   struct pz_border *border = call->border;
@@ -208,8 +197,6 @@ pz_close_fn *pz_undefer(struct pz_call *call, const void *resource) {
   return deferred->fn;
 }
 
-/* ---- objects that outlive the call ---------------------------------------------------------- */
-
 /* Returns a zeroed object whose arena is that of *own.  It is freed when the call ends. */
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
   union object_head *head = pz_calloc(1, sizeof *head + bytes);
@@ -232,8 +219,6 @@ void pz_object_free(void *object) {
   pz_arena_release(&head->arena);
   pz_free(head);
 }
-
-/* ---- arguments of public functions ---------------------------------------------------------- */
 
 void pz_require(struct pz_call *call, const void *given, const char *name) {
   if (!given) pz_raise(call, PZ_BAD_USE, "%s is NULL", name);

@@ -1,9 +1,7 @@
-/* Typed fields of JSON objects.
- *
- * Every read goes through find_value(), which remembers the keys that were asked for and follows
- * alternatives ("a|b") and paths ("a.b").  store_error() keeps the first error.  At the end
- * pz_fields_finish() walks over the object and refuses keys that nobody has asked for (check_keys),
- * with the nearest known key. */
+/* Typed fields of JSON objects.  Every read goes through find_value(), which remembers the keys
+ * that were asked for and follows alternatives "a|b" and paths "a.b".  store_error() keeps the
+ * first error.  At the end pz_fields_finish() refuses keys that nobody has asked for
+ * (check_keys). */
 #include "core/fields.h"
 
 #include <assert.h>

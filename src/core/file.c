@@ -1,11 +1,9 @@
-/* Files of a POSIX system.
- *
- * Reading: open_input() accepts regular files and descriptors that the caller has opened;
- * pz_file_text() reads a file whole, pz_file_open() maps it.  Writing: find_target() follows the
- * links of a path to the place where the bytes will go and decides how: a regular file is replaced
- * by a new one that is written beside it and renamed (replace_file), so that a reader sees either
- * the old or the new content; pipes, devices and descriptors are written to as they are
- * (pz_file_save).  src/wasm/files.c implements the same interface for files in memory. */
+/* Files of a POSIX system.  open_input() accepts regular files and descriptors that the caller
+ * has opened; pz_file_text() reads a file whole, pz_file_open() maps it.  find_target() follows
+ * the links of a path to the place where the bytes will go and decides how: a regular file is
+ * replaced by a new one that is written beside it and renamed (replace_file), so that a reader
+ * sees either the old or the new content; pipes, devices and descriptors are written to
+ * (pz_file_save). */
 #include "core/file.h"
 
 #include <dirent.h>
@@ -27,8 +25,6 @@ static _Noreturn void raise_errno(struct pz_call *call, const char *path, const 
   pz_raise_at(call, PZ_IO, path, 0, 0, "%s: cannot %s: %s", *path ? path : "an empty file name",
               verb, strerror(errno));
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
 
 static void close_descriptor(void *fd) { close(*(int *)fd); }
 
@@ -113,8 +109,6 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
   return content;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
 enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_ATTEMPTS = 100 };
 
 /* The place where the bytes for a path are written, after its links were followed. */
@@ -126,10 +120,9 @@ struct target {
   struct stat state; /* of that file */
 };
 
-/* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead.  If so,
- * sets how it is written.  The text of such a link need not name a file, so it is not followed.
- * Descriptors of this process are used as they are, which keeps their offset; those of others
- * are opened. */
+/* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead, and sets
+ * how it is written.  Such a link need not name a file, so it is not followed.  Descriptors of
+ * this process are used as they are, which keeps their offset; those of others are opened. */
 static bool find_descriptor(struct target *target) {
   char folder[LONGEST_PATH], *number_end;
   struct stat folder_state, proc, own;
@@ -329,8 +322,6 @@ void pz_file_require_output(struct pz_call *call, const char *path, const char *
     pz_raise(call, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
   pz_file_require_writable(call, path);
 }
-
-/* ---- folders -------------------------------------------------------------------------------- */
 
 bool pz_file_is_directory(const char *path) {
   struct stat file_state;

@@ -24,10 +24,9 @@ static size_t next_byte(void *buffer, size_t size, void *ctx) {
   return 1;
 }
 
-/* Parses a text, or returns NULL.  jansson 2.14 ignores that the buffer of the current token could
- * not grow, and if the lost byte is a closing quote it copies past the end of the buffer.
- * Therefore the first allocation that fails gets a reserved block, twice as large as the longest
- * token, and the text ends there. */
+/* Parses a text, or returns NULL.  When the buffer of a token cannot grow, jansson 2.14
+ * continues and may copy past its end.  Therefore the first allocation that fails gets a
+ * reserved block, twice as large as the longest token, and the text ends there. */
 static json_t *parse_text(const char *text, size_t bytes, json_error_t *where) {
   enum { SHORTEST_RESERVE = 64 };
   struct source source = {text, text + bytes};

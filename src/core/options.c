@@ -1,7 +1,6 @@
-/* Parsing: pz_options_read() finds the option that each word names (find_option) and stores its
- * value by its type (set_value).  A name that the command does not have is answered with the option
- * that is probably meant (meant_option).  Printing: --help and the man page come from the same
- * table. */
+/* Parsing: pz_options_read() finds the option that a word names (find_option) and stores its value
+ * by its type (set_value); the error about an unknown name suggests the option that is probably
+ * meant (meant_option).  --help and the man page are printed from the same table. */
 #include "core/options.h"
 
 #include <ctype.h>
@@ -34,8 +33,6 @@ char *pz_option_name(const char *name, char *buf, size_t size) {
     if (*at == '_') *at = '-';
   return buf;
 }
-
-/* ---- parsing: which option ------------------------------------------------------------------ */
 
 /* Returns the option with this name, or NULL.  Sets *is_off for "no-" and the name of a switch. */
 static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
@@ -96,8 +93,6 @@ static const char *meant_option(const struct pz_option_table *table, const char 
   }
   return pz_text_nearest(name, visible_name, table);
 }
-
-/* ---- parsing: values ------------------------------------------------------------------------ */
 
 /* Ends the call with "--name: 'found'; accepted: ...". */
 static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *option,
@@ -353,8 +348,6 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
     fprintf(out, "%s.\n", default_text);
   }
 }
-
-/* ---- lists of numbers ----------------------------------------------------------------------- */
 
 /* Returns the powers of two from 1 to `most`. */
 struct pz_choices pz_choices_powers(int64_t most) {

@@ -43,8 +43,6 @@ int pz_terminal_columns(FILE *out) {
   return is_terminal ? size.ws_col : MANY;
 }
 
-/* ---- one line ------------------------------------------------------------------------------- */
-
 /* The texts of a progress line, of which label, percentage and time are always shown. */
 struct parts {
   char label[96], percent[16], time[48], count[96], rate[64];
@@ -76,9 +74,8 @@ static bool add_clause(char *line, size_t size, const char *text, size_t n, int 
   return true;
 }
 
-/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is
- * dropped first, then the bar shrinks, then rate, count and bar are dropped, and last the label
- * is cut. */
+/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note, parts
+ * of the bar, the rate, the count, the bar and the end of the label are dropped, in this order. */
 static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   char bar[MOST_BAR + 4];
   int required = pz_text_columns(parts->label) + 1 + pz_text_columns(parts->percent) + 2 +
@@ -113,8 +110,6 @@ static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   }
   shorten(line, room);
 }
-
-/* ---- showing -------------------------------------------------------------------------------- */
 
 /* Returns the parts of a line that shows a percentage and the remaining time. */
 static struct parts percent_parts(struct pz_progress *progress, double now, bool ended) {
@@ -220,8 +215,6 @@ static void show_if_due(struct pz_progress *progress) {
   }
   atomic_store(&progress->printing, false);
 }
-
-/* ---- phases --------------------------------------------------------------------------------- */
 
 /* Resets the state for a phase that counts to `total` in `unit`. */
 static void begin_phase(struct pz_progress *progress, const char *label, const char *unit,

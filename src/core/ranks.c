@@ -1,8 +1,6 @@
-/* Exchanges of one value, and rounds of many items (pz_round_run).  With one rank all of it runs in
- * this process.
- *
- * In a round every thread asks the transport for items until none remains; then each rank packs the
- * results of its own items into one message, and unpacks the items of the others from theirs. */
+/* Exchanges of one value, and rounds of items; with one rank all of it runs in this process.  In
+ * a round every thread asks the transport for items until none remains; then each rank packs the
+ * results of its own items into one message, and unpacks the others' from theirs. */
 #include "core/ranks.h"
 
 #include <string.h>

@@ -199,9 +199,9 @@ static size_t character_bytes(const unsigned char *text, size_t n) {
 }
 
 /* Returns the bytes of the character at the beginning of n bytes, at least 1.  Sets *unsafe if
- * it could control a terminal: control characters (C0, delete, C1), marks that change the
- * direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line
- * separators (U+2028, U+2029) and bytes that are not UTF-8. */
+ * it could control a terminal: control characters, marks that change the direction of writing
+ * (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line separators (U+2028, U+2029)
+ * and bytes that are not UTF-8. */
 static size_t next_character(const char *text, size_t n, bool *unsafe) {
   const unsigned char *byte = (const unsigned char *)text;
   size_t bytes = character_bytes(byte, n);
