@@ -23,6 +23,7 @@ const char *pz_chip_preset_text(const char *name) {
   return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
+/* Reads a preset or a file.  any_units accepts numbers out of their usual range. */
 void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
                         struct pz_chip *out) {
   size_t bytes;
@@ -37,7 +38,7 @@ void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out) {
   pz_chip_read_units(call, chip, false, out);
 }
 
-/* A base may be an object, or a name whose errors are reported with the file that refers to it. */
+/* Reads an object, or a name whose errors are reported with the file that refers to it. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base) {
   const json_t *object = pz_fields_value(fields, "base");

@@ -133,29 +133,6 @@ static void check_core_rate(struct pz_fields *file, const char *key, const struc
   if (is_given && core_rate < least) pz_fields_refuse(file, key, accepted);
 }
 
-/* Reads all fields, and checks what several of them together must satisfy. */
-static void read_chip(struct pz_call *call, struct pz_fields *file, struct pz_chip *chip) {
-  /* Sources of the numbers, and the fields that `phaze chip --json` adds, are not read. */
-  static const char *const ignored[] = {"sources", "derived",  "area",    "known",
-                                        "bill",    "area_mm2", "dollars", "ranges"};
-  static const char *const listed_first[] = {"name", "about", "tech", "execution"};
-  for (size_t i = 0; i < sizeof listed_first / sizeof *listed_first; i++)
-    (void)pz_fields_value(file, listed_first[i]); /* messages list these first */
-  for (size_t i = 0; i < N_FIELDS; i++) read_field(file, &chip_fields[i].row, chip);
-  if (!chip->vector.local_bytes) chip->vector.local_bytes = pz_max(16 * chip->vector.lanes, 1024);
-  check_core_rate(file, "glb.core_bytes_per_s", chip, chip->glb_bytes_per_s,
-                  chip->glb_core_bytes_per_s);
-  check_core_rate(file, "hbm.core_bytes_per_s", chip, pz_chip_hbm_bytes_per_s(chip),
-                  chip->hbm.core_bytes_per_s);
-  if (chip->package.io_dies && pz_tech_is_library(pz_tech_at(chip->package.io_tech)))
-    pz_fields_refuse(file, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
-  pz_fields_allow(file, ignored, sizeof ignored / sizeof *ignored);
-  if (file->status != PZ_OK) return;
-  bool is_library = pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(chip)));
-  bool is_cold = !is_library && !json_object_get(file->root, "calibration");
-  if (is_cold) pz_chip_set_class(call, chip, NULL);
-}
-
 /* Refuses a field whose value is less than `least`, which messages call least_name. */
 static void check_least(struct pz_fields *file, const char *key, int64_t value, int64_t least,
                         const char *least_name) {
@@ -191,10 +168,28 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
 /* Reads a chip from JSON, and leaves *out unchanged if the object is not a valid chip. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out) {
+  /* Sources of the numbers, and the fields that `phaze chip --json` adds, are not read. */
+  static const char *const ignored[] = {"sources", "derived",  "area",    "known",
+                                        "bill",    "area_mm2", "dollars", "ranges"};
+  static const char *const listed_first[] = {"name", "about", "tech", "execution"};
   struct pz_fields file = pz_fields_of(call, name, object);
   file.any_units = any_units || json_is_true(json_object_get(object, "any_units"));
   struct pz_chip chip = {0};
-  read_chip(call, &file, &chip);
+  for (size_t i = 0; i < sizeof listed_first / sizeof *listed_first; i++)
+    (void)pz_fields_value(&file, listed_first[i]); /* messages list these first */
+  for (size_t i = 0; i < N_FIELDS; i++) read_field(&file, &chip_fields[i].row, &chip);
+  /* By default, the buffer of a vector core has 16 bytes for each lane. */
+  if (!chip.vector.local_bytes) chip.vector.local_bytes = pz_max(16 * chip.vector.lanes, 1024);
+  check_core_rate(&file, "glb.core_bytes_per_s", &chip, chip.glb_bytes_per_s,
+                  chip.glb_core_bytes_per_s);
+  check_core_rate(&file, "hbm.core_bytes_per_s", &chip, pz_chip_hbm_bytes_per_s(&chip),
+                  chip.hbm.core_bytes_per_s);
+  if (chip.package.io_dies && pz_tech_is_library(pz_tech_at(chip.package.io_tech)))
+    pz_fields_refuse(&file, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
+  pz_fields_allow(&file, ignored, sizeof ignored / sizeof *ignored);
+  bool is_library = pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(&chip)));
+  bool is_cold = file.status == PZ_OK && !is_library && !json_object_get(file.root, "calibration");
+  if (is_cold) pz_chip_set_class(call, &chip, NULL);
   check_sizes(&file, &chip);
   pz_fields_end(call, &file);
   *out = chip;
@@ -217,7 +212,7 @@ static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) 
   const void *member = (const char *)chip + row->offset;
   char precisions[40] = ""; /* a text like "fp16 bf16" */
   size_t used = 0;
-  for (int i = 0; i < PZ_PRECISIONS; i++)
+  for (int i = 0; i < PZ_PRECISIONS && row->type == PRECISIONS; i++)
     if (chip->precisions >> i & 1)
       used += (size_t)snprintf(precisions + used, sizeof precisions - used, "%s%s", used ? " " : "",
                                pz_precision_names[i]);
@@ -356,7 +351,6 @@ void pz_chip_fields(json_t *list) {
 
 /* ---- single fields --------------------------------------------------------------------------- */
 
-/* Returns the name of field i that programs can read and change, or NULL after the last one. */
 /* Finds field i of pz_chip_field(), which numbers the fields of the table without the calibration
  * first, and then those of the calibration.  Returns false after the last field. */
 static bool field_at(size_t i, struct chip_field *out) {
@@ -400,6 +394,7 @@ static bool find_kernel_field(const struct pz_chip *chip, const char *name,
   return false;
 }
 
+/* Returns the name of field i that programs can read and change, or NULL after the last one. */
 const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   struct chip_field field;
   if (!field_at(i, &field)) return NULL;

@@ -81,7 +81,8 @@ static const char *find_level_fault(const struct pz_cluster *cluster, int i, cha
   return level->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
 }
 
-/* Programs can fill in the struct themselves, so its texts may lack the terminating NUL. */
+/* Refuses an inconsistent cluster.  Programs can fill in the struct themselves, so its texts may
+ * lack the terminating NUL. */
 void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster) {
   pz_require(call, cluster, "cluster");
   pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
@@ -168,6 +169,7 @@ static void read_cluster(struct pz_call *call, const char *name, const char *tex
   pz_close(call, root);
 }
 
+/* Reads a preset or a file.  any_units accepts numbers out of their usual range. */
 void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_units,
                            struct pz_cluster *out) {
   size_t bytes;
@@ -185,7 +187,7 @@ struct read_arguments {
   struct pz_cluster *out;
 };
 
-/* The body of pz_cluster_parse() and pz_cluster_load(). */
+/* Reads a cluster from a text, or from a preset or file (a callback of pz_border). */
 static void read_in_border(struct pz_call *call, void *ctx) {
   const struct read_arguments *args = ctx;
   if (args->is_text)
@@ -205,7 +207,7 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
   return pz_border(read_in_border, &args, err);
 }
 
-/* Optional fields without a value are omitted. */
+/* Returns a cluster without optional fields that have no value. */
 json_t *pz_cluster_json(const struct pz_cluster *cluster) {
   json_t *levels = json_array();
   for (int i = 0; i < cluster->n_levels; i++) {
@@ -342,13 +344,14 @@ bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
 
 /* Joins the innermost levels that have the same rate and latency, because they act as one. */
 void pz_cluster_join_equal(struct pz_cluster *net) {
-  struct pz_level *level = net->level;
-  bool has_topology = level[0].n_axes || level[0].mesh;
-  while (net->n_levels > 1 && !has_topology && level[0].bytes_per_s == level[1].bytes_per_s &&
-         level[0].latency_s == level[1].latency_s && !(level[1].collectives.efficiency > 0)) {
-    level[0].devices = level[1].devices;
+  struct pz_level *inner = &net->level[0], *outer = &net->level[1];
+  bool has_topology = inner->n_axes || inner->mesh;
+  while (net->n_levels > 1 && !has_topology) {
+    bool equal = inner->bytes_per_s == outer->bytes_per_s && inner->latency_s == outer->latency_s;
+    if (!equal || outer->collectives.efficiency > 0) return;
+    inner->devices = outer->devices;
     net->n_levels--;
-    memmove(&level[1], &level[2], (size_t)(net->n_levels - 1) * sizeof *level);
+    memmove(outer, outer + 1, (size_t)(net->n_levels - 1) * sizeof *outer);
   }
 }
 
@@ -413,8 +416,7 @@ struct network_arguments {
   struct pz_network *out;
 };
 
-/* The body of pz_network_find(): chooses the network, extends a cluster to the number of devices,
- * and warns if the cluster does not list the chip. */
+/* Chooses a network and extends a cluster to the number of devices (a callback of pz_border). */
 static void find_network(struct pz_call *call, void *ctx) {
   const struct network_arguments *args = ctx;
   struct pz_network network = {.own_link = false};
@@ -462,7 +464,7 @@ enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_clust
   return pz_border(find_network, &args, err);
 }
 
-/* A network that is only the link of the chip becomes a cluster of one level. */
+/* Makes transfers take no time, in a cluster of one level if there is only the chip's link. */
 void pz_network_make_instant(struct pz_network *network, const struct pz_chip *chip,
                              int64_t devices) {
   struct pz_cluster *cluster = &network->cluster;

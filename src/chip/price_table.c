@@ -9,6 +9,7 @@
 static const char *const columns[] = {"chip", "dollars_per_device_hour", "source"};
 enum { CHIP, DOLLARS, SOURCE, N_COLUMNS };
 
+/* Returns the dollars of a device for an hour, or 0 for a chip without a row. */
 double pz_price_of(const struct pz_price_table *table, const char *chip) {
   for (uint32_t i = 0; i < table->n_rows; i++)
     if (pz_text_same(table->rows[i].chip, chip)) return table->rows[i].dollars_per_device_hour;

@@ -22,6 +22,7 @@ static void free_owned(void *owned) {
   pz_workload_free(&((struct pz_owned_workload *)owned)->workload);
 }
 
+/* Returns an empty workload, which is freed when `call` ends unless pz_undefer() is called. */
 struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *workload_call) {
   struct pz_arena arena;
   pz_arena_init(&arena);

@@ -382,8 +382,9 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
   /* If all devices of a region repeat a product, each has a part of the weight's gradient, and the
    * group sums these parts up. */
   const struct pz_tensor *weight = tensor_at(builder, operands[1]);
-  if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside_regions &&
-      !weight->frozen) {
+  bool repeats_product =
+      options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside_regions;
+  if (repeats_product && !weight->frozen) {
     builder->group_grad_params += weight->elems;
     if (fuses_bias) builder->group_grad_params += tensor_at(builder, operands[2])->elems;
   }
@@ -526,8 +527,6 @@ static uint32_t build_collective(struct pz_builder *builder, int kind, const cha
   return result;
 }
 
-/* Leaves a region.  The sum over the group precedes the pending adapter result, and both precede
- * the bias. */
 /* Enters a region whose work the group divides, up to pz_build_leave(). */
 uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t input) {
   const struct pz_workload_options *options = builder->options;
@@ -543,7 +542,8 @@ uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint3
   return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
 }
 
-/* The sum over the group precedes the pending adapter result, and both precede the bias. */
+/* Leaves a region.  The sum over the group precedes the pending adapter result, and both precede
+ * the bias. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width) {
   const struct pz_workload_options *options = builder->options;

@@ -13,6 +13,7 @@ static const struct pz_op_info op_table[] = {
 #include "workload/ops.def"
 };
 
+/* Returns the row of ops.def of a kind, or NULL if it is unknown. */
 const struct pz_op_info *pz_op_info(int kind) {
   return kind >= 0 && kind < PZ_OP_KINDS ? &op_table[kind] : NULL;
 }

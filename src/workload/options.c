@@ -200,6 +200,7 @@ struct pz_workload_options pz_workload_options_default(void) {
       .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1};
 }
 
+/* Copies the options of a caller over their defaults, and parses the description of adapters. */
 void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *copy,
                               const struct pz_workload_options *given) {
   *copy = pz_workload_options_default();

@@ -16,7 +16,7 @@ struct recurrence_sizes {
   int64_t heads, groups, inner, keys;
 };
 
-/* Returns the sizes on one device if tp * cp devices divide the heads.  If there are fewer groups
+/* Returns the sizes on one of the tp * cp devices that divide the heads.  If there are fewer groups
  * than devices, several devices have the same group. */
 static struct recurrence_sizes find_sizes(const struct pz_recurrence *recurrence, int64_t tp,
                                           int64_t cp) {

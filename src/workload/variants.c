@@ -22,6 +22,7 @@ void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, con
 
 /* ---- which variants are possible ------------------------------------------------------------- */
 
+/* Makes a table of variants, none of which is marked as impossible yet. */
 struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs) {
   struct pz_variants *variants = pz_alloc(call, 1, sizeof *variants);

@@ -119,35 +119,30 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
            options->tp, undivided.name, name, undivided.size, accepted);
 }
 
-/* Checks the degrees of expert parallelism if experts have a device grid of their own. */
-static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *arch,
-                              const struct pz_workload_options *options) {
-  if (!pz_has_expert_grid(options)) return;
-  if (!arch->experts)
-    pz_raise(call, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
-  if (arch->experts % options->ep)
-    pz_raise(call, PZ_BAD_USE,
-             "expert-parallel degree %" PRId64 " does not divide the %" PRId64
-             " experts of %s; accepted: a divisor",
-             options->ep, arch->experts, name);
-  if (arch->ffn % options->etp)
-    pz_raise(call, PZ_BAD_USE,
-             "expert-tensor-parallel degree %" PRId64
-             " does not divide the width of the experts of %s (%" PRId64 "); accepted: a divisor",
-             options->etp, name, arch->ffn);
-  if (options->tp > 1 && !options->sequence_parallel)
-    pz_raise(call, PZ_BAD_USE,
-             "expert parallelism beside tensor-parallel degree %" PRId64
-             " needs sequence parallelism: each device routes tokens of its own",
-             options->tp);
-}
-
 /* Checks the options against the model, after zeros were replaced by defaults. */
 static void check_options(struct pz_call *call, const char *name, const struct pz_arch *arch,
                           const struct pz_workload_options *options) {
   pz_check_workload_options(call, options, 1);
   check_tp(call, name, arch, options);
-  check_expert_grid(call, name, arch, options);
+  if (pz_has_expert_grid(options)) {
+    if (!arch->experts)
+      pz_raise(call, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
+    if (arch->experts % options->ep)
+      pz_raise(call, PZ_BAD_USE,
+               "expert-parallel degree %" PRId64 " does not divide the %" PRId64
+               " experts of %s; accepted: a divisor",
+               options->ep, arch->experts, name);
+    if (arch->ffn % options->etp)
+      pz_raise(call, PZ_BAD_USE,
+               "expert-tensor-parallel degree %" PRId64
+               " does not divide the width of the experts of %s (%" PRId64 "); accepted: a divisor",
+               options->etp, name, arch->ffn);
+    if (options->tp > 1 && !options->sequence_parallel)
+      pz_raise(call, PZ_BAD_USE,
+               "expert parallelism beside tensor-parallel degree %" PRId64
+               " needs sequence parallelism: each device routes tokens of its own",
+               options->tp);
+  }
   pz_check_context(call, name, arch, options);
   pz_check_recurrence(call, name, arch, options);
   /* Every device needs a row of the vocabulary's table, which is divided by rows. */
