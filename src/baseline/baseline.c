@@ -162,7 +162,7 @@ double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_
 /* A chip that may become the best.  Step times are lower bounds, and the value is an upper bound,
  * until they are evaluated. */
 struct candidate_chip {
-  struct pz_baseline_best rank; /* the chip's value, area and index, which decide */
+  struct pz_baseline_best rank; /* value, area and index, by which chips are compared */
   struct pz_taken taken;        /* area, power and cost of the chip */
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS]; /* by model */
 };

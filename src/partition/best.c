@@ -82,8 +82,8 @@ static double cutoff_s(const struct variant_search *search, uint32_t variant, bo
   return wins ? nextafter(time_s, HUGE_VAL) : time_s;
 }
 
-/* Inserts a plan into the list of incumbents if it is better than the last, and keeps one plan
- * per variant and choice of recompute. */
+/* Inserts a plan into the list of incumbents if it is better than the last one.  The list has at most
+ * one plan for each variant with, and one without recompute. */
 static void update_incumbents(struct variant_search *search, struct ranked_plan found) {
   struct ranked_plan *list = search->incumbents;
   uint32_t i = 0, n = search->n_incumbents;

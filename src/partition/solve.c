@@ -20,7 +20,7 @@ enum { MOST_CUTS = 1024 };
 
 /* The cost of a possible stage, which is the layers from a cut to a later one. */
 struct stage_cost {
-  double kept_s, recompute_s; /* load with saved activations, and with recompute */
+  double kept_s, recompute_s; /* time for a microbatch: with saved activations, with recompute */
   double work_s;              /* forward and backward time without waiting for transfers */
   double recompute_work_s;    /* work_s, and if the problem recomputes, the forward time again */
   double param_bytes, act_bytes, in_bytes; /* in_bytes are inputs from other stages */
@@ -485,8 +485,8 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* Returns the time of the greedy plan in which each stage, from the end, is as long as its load is at
- * most load_s.  Returns DBL_MAX if the plan needs more than n_stages stages or does not fit. */
+/* Returns the step time of the greedy plan in which each stage, from the last to the first, gets as
+ * many layers as fit with a load of at most load_s, or DBL_MAX if it needs more than n_stages stages. */
 static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;

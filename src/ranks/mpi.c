@@ -255,8 +255,8 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
   enum pz_status received = pz_border(receive_parts, &reception, &refusal);
   raise_error_of_ranks(call, parts, own_error);
   pz_close(call, parts);
-  /* All ranks have ended this round, and the one after the next begins only after this rank's next
-   * exchange. */
+  /* All ranks have ended this round, so that its counter can be reset for the round after the next,
+   * which begins only after this rank's next exchange. */
   atomic_store(&job.begun_items[2 * job.rank_in_node + job.sequence % 2], 0);
   job.sequence++;
   pz_raise_if_memory(call, &refusal);
@@ -495,7 +495,7 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   pthread_t thread;
   sigset_t every_signal, before;
   sigfillset(&every_signal);
-  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* so that only this thread gets signals */
+  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* the new thread shall get none */
   if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)

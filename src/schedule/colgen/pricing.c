@@ -11,8 +11,8 @@
 
 /* Tuned: multipliers change by steps of 1/FIRST_STEP, which are halved down to 1/LAST_STEP. */
 enum { FIRST_STEP = 4, LAST_STEP = 32 };
-/* Tuned: the largest rate of the second part is half of this, and that of each later part is half of
- * that of the part before.  Modes that use most of a resource have rates near 1. */
+/* Tuned: part p > 0 begins at the first choice of at most this rate / 2^p.  Modes that use most of a
+ * resource have rates near 1, and are therefore before part 1. */
 static const double WIDE_RATE = 1.4;
 
 /* ---- data that do not depend on rates -------------------------------------------------------- */

@@ -29,7 +29,7 @@ enum {
  * schedule a schedule may be to be justified. */
 static const double THRESHOLD = 0.03, JUSTIFY_WITHIN = 1.05;
 
-/* Stands for the mode in which the task ends first. */
+/* A value of search->mode: the task gets the mode in which it ends first. */
 static const uint32_t ANY_MODE = PZ_NONE;
 
 struct local_search {

@@ -19,7 +19,7 @@
 
 enum { MAX_BUCKETS = 1 << 16, MAX_STORED_NODES = 1 << 20 };
 
-/* A node that was visited before, for dominance. */
+/* A node that was visited before, which may dominate later ones. */
 struct stored_node {
   struct stored_node *next; /* next node in the bucket */
   struct pz_bits started;
