@@ -59,16 +59,16 @@ struct shape {
   bool is_within;    /* the shape has chips within the limit of area */
   bool impossible;   /* the mapper finds no tile for the shape */
   int most_axis;     /* index on the axis of the largest number of cores in the table */
-  double *core_s;    /* [cores][gemm] */
-  double *hbm_s;     /* [glb][gemm] */
+  double *core_s;    /* [cores][gemm]: seconds of a GEMM on the tensor cores */
+  double *hbm_s;     /* [glb][gemm]: seconds of its HBM traffic */
   double *startup_s; /* [gemm] */
   double *work_s;    /* [axis][graph]: core-seconds on tensor cores over their number */
-  double *traffic_s; /* [glb][graph]: time of GEMMs at the HBM */
+  double *traffic_s; /* [glb][graph]: seconds of the HBM traffic of GEMMs */
 };
 
 /* The table of one number of lanes, for operators other than GEMMs. */
 struct lanes {
-  double *latency_s; /* [cores][item] */
+  double *latency_s; /* [cores][item]: seconds of an operator on this number of vector cores */
   double *work_s;    /* [axis][graph]: core-seconds on vector cores over their number */
 };
 

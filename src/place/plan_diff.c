@@ -42,7 +42,7 @@ struct diff_walk {
   const struct pz_job *job; /* the job of run a or of run b */
   int items[ITEMS];         /* the items that are left to change */
   int n_items;
-  struct pz_vec path; /* struct pz_diff_change */
+  struct pz_vec path; /* the changes so far: struct pz_diff_change */
   struct pz_plan_diff *diff;
 };
 
@@ -311,7 +311,7 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
       }
     }
     walk->n_items = n_left;
-    /* the plan may equal that of run b already, if the items that are left follow from others */
+    /* the plan may already be that of run b, if all items that are left follow from others */
     if (n_left && !machine_is_left && same_plan(&change.plan, &walk->b.canonical)) {
       change.p = diff->b.p;
       walk->n_items = 0;

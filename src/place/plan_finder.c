@@ -38,7 +38,7 @@ struct pz_plan_finder {
   /* The shape with which loops over shapes begin.  Finders that share frontiers begin with
    * different shapes, so that each computes other frontiers. */
   uint32_t first_shape;
-  uint32_t last_best_shape;    /* the shape with the least floor on the last chip */
+  uint32_t last_best_shape;    /* the shape with the least pz_finder_floor_s() on the last chip */
   struct ranked_shape *ranked; /* list with room for all shapes */
   struct pz_vec open_grids;    /* grids of a shape that could have the best plan */
   struct pz_plan promising;    /* the plan with the lowest bound on the last chip */
@@ -402,7 +402,7 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   finder->first_shape = (uint32_t)(pz_shared_table_turn(finder->question.shared) * space->shapes.n);
   finder->ranked = pz_alloc(&in_finder, space->shapes.n, sizeof *finder->ranked);
   finder->question.job.chip = question->job.chip;
-  pz_undefer(call, finder); /* release_finder */
+  pz_undefer(call, finder); /* the finder is complete, so that release_finder() must not run */
   return pz_object_keep(call, finder);
 }
 

@@ -34,7 +34,7 @@ struct listed_plan {
 struct frontier_list {
   struct pz_plan_frontiers *frontiers;
   struct pz_call memory;       /* intermediate memory of the list */
-  struct pz_vec plans, counts; /* struct listed_plan, struct pz_term_counts */
+  struct pz_vec plans, counts; /* struct listed_plan; struct pz_term_counts, by stage */
 };
 
 /* Returns an empty list with intermediate memory of its own. */

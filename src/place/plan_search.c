@@ -74,7 +74,7 @@ static void check_question(struct pz_call *call, const struct pz_plan_question *
 
 enum {
   KEY_NUMBERS = 13,
-  KEY_GRID_NUMBERS = 4,      /* the first numbers of a plan are at least those of its grid */
+  KEY_GRID_NUMBERS = 4,      /* how many numbers of a plan are at least those of its grid */
   KEY_RECOMPUTED_LAYERS = 7, /* index of the number of recomputed layers */
   KEY_OFFLOADED_LAYERS = 10
 };
@@ -354,7 +354,7 @@ static void search_space(struct pz_call *call, void *ctx) {
   if (found->n && seeks_ties && !found->stopped)
     found->stopped = !run_phase(call, &pricing, find_simplest, &pricing);
   if (found->n && question->n_alternatives && !found->stopped) {
-    /* kinds that are not decided when this is stopped are missing, but the best plan is proved */
+    /* if this is stopped, some kinds are missing, but the best plan is proved */
     (void)run_phase(call, &pricing, find_kinds, &pricing);
     found->n_kinds = (uint32_t)pz_min(found->n_kinds, question->n_alternatives);
   }

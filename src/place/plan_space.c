@@ -888,7 +888,7 @@ void pz_plan_space_list(struct pz_call *call, struct pz_plan_space *space) {
   int64_t devices = space->question->plan.devices;
   for (uint32_t i = 0; i < space->shapes.n; i++) {
     const struct pz_step_shape *shape = pz_shape_at(space, i);
-    int64_t stage_devices = shape->tp * shape->cp; /* in each replica */
+    int64_t stage_devices = shape->tp * shape->cp; /* devices of one stage of a replica */
     pz_plan_space_check_stop(call, space);
     for (int64_t pp = 1; pp <= pz_min(space->n_layers, devices / stage_devices); pp++)
       for (uint32_t k = 0; k < space->divisors.n; k++) {

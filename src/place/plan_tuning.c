@@ -36,7 +36,7 @@ struct tuning {
   struct pz_plan_tuning *result;
   struct pz_neighbourhood neighbourhood; /* neighbourhood of the plan of the run */
   struct pz_plan own_plan; /* the plan of the run, with the sequence length of the model */
-  struct pz_vec changes;   /* struct pz_plan_change */
+  struct pz_vec changes;   /* the accepted changes: struct pz_plan_change */
 };
 
 /* Lists a neighbour that fits and is faster by LEAST_GAIN.  If the run itself does not fit, lists
@@ -59,7 +59,7 @@ static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan 
 /* The arguments of search_best_plan(): a wanted overlap, and where the results are stored. */
 struct best_search {
   struct tuning *tuning;
-  int overlap; /* the wanted overlap */
+  int overlap; /* set of overlaps (PZ_OVERLAP_TP etc.) that the plan is to have */
   bool *found;
   struct pz_plan_change *best;
   struct pz_plan_certificate *certificate;

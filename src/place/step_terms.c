@@ -411,7 +411,7 @@ static const double *network_collectives(struct pz_call *call, struct pz_term_ta
     struct pz_step_shape *shape = pz_shape_at(tables->space, i);
     double *row = table + (size_t)i * PZ_TERM_ROW;
     double *terms = is_path_table ? row + PZ_TERM_PATH : row;
-    /* halves never wait for each other, so that there is no such path */
+    /* the two halves of a microbatch never wait for each other and have no longest path */
     bool has_no_path = is_path_table && shape->halves;
     if (!has_no_path) find_shape_collectives(call, tables, shape, net, slow, terms);
     sum_microbatch(shape, row);
@@ -427,7 +427,7 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
                                       const struct pz_chip *chip, const struct pz_cluster *net) {
   const struct pz_correction *correction = &chip->correction;
   struct pz_cluster corrected = *net;
-  /* the least factor, because GEMMs and attention also use lanes */
+  /* the least correction factor, because GEMMs and attention also use lanes */
   double least_factor =
       pz_fmin(pz_fmin(pz_corrected(correction->gemms), pz_corrected(correction->attention)),
               pz_corrected(correction->elementwise));

@@ -269,7 +269,7 @@ static void check_and_place(struct pz_call *call, void *ctx) {
   struct pz_training_plans *out = pz_object_new(call, sizeof *out, &in_result);
   pz_defer(call, free_runs, out);
   search_and_predict(call, &in_result, &job, &options, out);
-  pz_undefer(call, out); /* free_runs */
+  pz_undefer(call, out); /* the result is complete, so that free_runs() must not run */
   *args->out = pz_object_keep(call, out);
 }
 
@@ -308,7 +308,7 @@ struct misfit {
   bool weak_scaling;                     /* the batch grows with the devices */
   const struct pz_training_plans *plans; /* the answer to the question, without a plan that fits */
 
-  /* used by explain_misfit() */
+  /* state of explain_misfit() */
   double end_s;      /* time limit of all changes together, or 0 if none */
   bool out_of_time;  /* some changes were not decided within the time limit */
   char changes[560]; /* a text with the changes with which a plan fits */
@@ -550,7 +550,7 @@ static void scale_devices(struct pz_call *call, void *ctx) {
                "the time was over before a plan was found that fits; accepted: more seconds");
     explain_misfit(call, &misfit);
   }
-  pz_undefer(call, scaling); /* free_rows */
+  pz_undefer(call, scaling); /* the result is complete, so that free_rows() must not run */
   *args->out = pz_object_keep(call, scaling);
 }
 
