@@ -9,6 +9,7 @@
 #include "plan/plan_fields.h"
 #include "report/page.h"
 
+/* Limits of the files that a page embeds, in bytes, and of the length of their paths. */
 enum { MOST_MODEL_BYTES = 1 << 20, MOST_WASM_BYTES = 5 << 20, LONGEST_PATH = 200 };
 
 struct pz_explore_options pz_explore_options_default(void) {

@@ -74,7 +74,7 @@ static void print_chip(const struct pz_result *result, const struct pz_answer *b
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
   fprintf(out, "\n  peak           %.0f W", best->peak_watts);
   double gemm_ghz = pz_chip_gemm_hz(chip) / 1e9;
-  if (gemm_ghz < 0.99 * chip->clock_hz / 1e9)
+  if (gemm_ghz < 0.99 * chip->clock_hz / 1e9) /* a smaller difference is not stated */
     fprintf(out, ", at which GEMMs run at %.2g GHz, %.0f%% of its clock", gemm_ghz,
             100e9 * gemm_ghz / chip->clock_hz);
   if (best->dollars > 0) fprintf(out, "\n  dollars        %.0f", best->dollars);

@@ -122,11 +122,6 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
-/* Returns whether a technique of the solver has done anything. */
-static bool has_counts(const struct pz_technique_count *count) {
-  return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
-}
-
 /* Sums the counters of each technique over the schedules; raised bounds are in microseconds. */
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out) {
@@ -143,7 +138,8 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
       sum.incumbents += count->incumbents;
       sum.raised += count->raised * pz_scheduled_us(list[i]);
     }
-    if (!has_counts(&sum)) continue;
+    bool used = sum.calls || sum.steps || sum.prunes || sum.incumbents || sum.raised > 0;
+    if (!used) continue;
     any = true;
     pz_table_cells(table, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.2f",
                    list[0]->techniques[k].name, sum.calls, sum.steps, sum.prunes, sum.incumbents,

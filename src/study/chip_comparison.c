@@ -17,7 +17,7 @@
 #include "study/run.h"
 #include "study/tasks.h"
 
-enum { MOST_CHIPS = 64 };
+enum { MOST_CHIPS = 64 }; /* of one comparison */
 
 /* The source of a chip's constants and the error to expect from them. */
 struct knowledge {

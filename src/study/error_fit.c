@@ -18,7 +18,7 @@ static const double MOST_ERROR = 0.3;
 static const double SOURCE_RUNS = 12; /* largest total weight of the runs of a source */
 static const double SHRINK_RUNS = 40; /* runs without error that shrink the variance of a feature */
 enum {
-  FIT_STEPS = 60,
+  FIT_STEPS = 60, /* sweeps over the variances of all features */
   MOST_UNSEEN = 6 /* a run with more unseen features counts as one with these */
 };
 
@@ -161,7 +161,7 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
     for (uint32_t i = 0; i < fit->n; i++) {
       const struct error_run *run = &fit->runs[i];
       if (run->source != source) continue;
-      double explained = pz_fmax(run->squared_error - run->unexplained, 1e-9);
+      double explained = pz_fmax(run->squared_error - run->unexplained, 1e-9); /* never 0 */
       left_out[i] = (struct left_out_run){
           .squared_error = run->squared_error,
           .explained = explained,

@@ -9,7 +9,7 @@
 
 #include "study/tasks.h"
 
-enum { BATCH = 64 };
+enum { BATCH = 64 }; /* chips that are evaluated before the front excludes others again */
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 

@@ -250,9 +250,9 @@ enum { /* columns */
   MICROBATCHES, LEFT_OUT, MESSAGE
 };
 /* clang-format on */
-enum { MOST_ROWS = 4096 };
+enum { MOST_ROWS = 4096 }; /* measured ranks of one rehearsal */
 
-static const double MOST_BYTES = 1e15, MOST_S = 1e6;
+static const double MOST_BYTES = 1e15, MOST_S = 1e6; /* larger figures are refused as errors */
 
 /* Raises an error that names the line, the column and its value, and what is accepted. */
 _Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_results *results,

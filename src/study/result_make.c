@@ -101,7 +101,8 @@ static void check_objective(struct result_maker *maker, const struct pz_objectiv
       steps[i].dynamic_j = training->joules - run->objective.devices * taken.static_watts * step_s;
   }
   double value = pz_objective_value(&run->objective, steps, &taken);
-  bool same = fabs(value - run->value) <= 1e-9 * fabs(run->value); /* false for NaN */
+  /* Sums may be rounded in another order; the comparison is false for NaN. */
+  bool same = fabs(value - run->value) <= 1e-9 * fabs(run->value);
   if (!same)
     pz_raise(maker->call, PZ_BAD_INPUT,
              "chip %s has an objective of %.9g by its plans, and %.9g by the saved evaluations; "

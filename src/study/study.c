@@ -156,7 +156,7 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
 
 /* Reads the network and the models of the evaluator original, and lists the chips. */
 static void read_original_study(struct pz_call *call, struct pz_study *study) {
-  enum { QUICK_STEPS = 2000 };
+  enum { QUICK_STEPS = 2000 }; /* solver steps of a schedule at PZ_EFFORT_QUICK */
   const struct pz_study_options *options = &study->options;
   struct pz_original_task *task = &study->task;
   struct pz_error *err = pz_call_error(call);

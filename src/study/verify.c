@@ -21,7 +21,7 @@
 /* Values may differ this much, relatively, because sums are made in another order. */
 static const double TOLERANCE = 1e-6;
 
-enum { MOST_DRAWS = 50 };
+enum { MOST_DRAWS = 50 }; /* tries to draw a chip of a box that is within the limits */
 
 struct verification {
   const struct pz_verify_options *options;
