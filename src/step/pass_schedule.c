@@ -406,8 +406,8 @@ struct problem_builder {
   double serial_s; /* time of all tasks in series, which no mode has to exceed */
 };
 
-/* Returns the mode of a run on a number of vector cores.  Without enough cores, the lanes limit
- * it more than in node->run. */
+/* Returns the mode of a run (its use of cores and bandwidths, time and energy) on a number of
+ * vector cores.  Without enough cores, their lanes limit it more than in node->run. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
                                      int64_t vector_cores, bool has_enough_cores) {
   struct pz_op_run run = *node->run;

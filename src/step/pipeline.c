@@ -175,7 +175,8 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
   for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, NEAR, i);
 }
 
-/* Appends a forward pass of one slot that runs together with a backward pass of the other. */
+/* Appends a forward pass of the near or the far chunk, which runs together with a backward pass of
+ * the other one. */
 static void append_pair(struct pass_list *list, bool forward_far) {
   append_next(list, FORWARD, forward_far);
   list->passes[list->n - 1].with_next = true;
@@ -405,7 +406,8 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* Returns the seconds in which a stage of a V runs all its passes one after another. */
+/* Returns the seconds in which a stage of a V runs all its passes one after another.  In DualPipe,
+ * the time of a forward with a backward pass replaces the sum of both. */
 static double busy_s(const struct line *line, uint32_t stage) {
   const struct pz_pipeline *pipeline = line->pipeline;
   const double *forward_s = pipeline->forward_s, *backward_s = pipeline->backward_s;

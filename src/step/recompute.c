@@ -20,8 +20,8 @@ struct word_bits {
   int bits;
 };
 
-/* Parses words separated by any of the characters in `separators`, up to the character `stop` or
- * the end of the text. Returns false for an unknown word. */
+/* Sets *bits to those of all words in the text, which are separated by any of the characters in
+ * `separators` and end before the character `stop`.  Returns false for an unknown word. */
 static bool parse_words(const char *text, const char *separators, char stop,
                         const struct word_bits *table, int *bits) {
   int set = 0;

@@ -20,7 +20,7 @@
 static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
                      double voltage2) {
   const struct pz_chip *chip = &cost->chip;
-  double hbm_j_per_s = pz_chip_hbm_bytes_per_s(chip), sum_j = 0;
+  double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip), sum_j = 0;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     bool collective = op->op_class == PZ_CLASS_COLLECTIVE;
@@ -32,7 +32,7 @@ static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz
     }
     double total_j = estimate.energy_j - estimate.latency_s * cost->static_watts;
     double outside_j = total_j; /* HBM and links */
-    if (!collective) outside_j = estimate.hbm_s * hbm_j_per_s * pz_tech_at(chip->tech)->hbm_j;
+    if (!collective) outside_j = estimate.hbm_s * hbm_bytes_per_s * pz_tech_at(chip->tech)->hbm_j;
     outside_j = pz_fmin(outside_j, total_j);
     sum_j += outside_j + voltage2 * (total_j - outside_j);
   }

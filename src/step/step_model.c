@@ -341,6 +341,7 @@ double pz_step_host_bytes(const struct pz_step_model *model, const struct pz_pla
   return pz_host_bytes(&model->memory, plan, pz_plan_microbatches(plan), stage);
 }
 
+/* Returns the memory of a stage at its worst moment. */
 struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
                                          const struct pz_plan *plan, int64_t stage) {
   return pz_training_memory(&model->memory, plan, pz_plan_microbatches(plan), stage);

@@ -663,6 +663,7 @@ double pz_step_waiting(const struct pz_constants *constants, const struct pz_clu
   return values->waiting * pz_fmax(0, log((double)devices / values->waiting_from));
 }
 
+/* Prices a plan: simulates its pipeline, and finds the terms of the step and the memory. */
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan,
                                    struct pz_prediction_detail *detail) {

@@ -633,7 +633,8 @@ static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer
   walk->gradient_bytes += times * pass->gradient_bytes;
 }
 
-/* Updates the peak with a moment of the head's backward pass. */
+/* Updates the peak with a moment of the head's backward pass that allocates these bytes, besides
+ * the hidden state and its gradient. */
 static void record_head_moment(struct stage_walk *walk, double logit_bytes, double weight_bytes,
                                double gradient_bytes) {
   double hidden_bytes = (double)first_block_layer(walk)->output_bytes;
