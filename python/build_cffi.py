@@ -39,6 +39,8 @@ LENGTHS = {
     ("pz_training_run", "stage_s"): "c.plan.pp",
     ("pz_training_run", "reserved_bytes"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
+    ("pz_training_sweep", "runs"): None,
+    ("pz_training_sweep", "errors"): None,
     ("pz_partition", "stages"): "c.pp",
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",

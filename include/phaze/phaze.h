@@ -1779,6 +1779,25 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
 
+/* Predictions of many plans, each with its run, or with an error message if it cannot be
+ * predicted. */
+struct pz_training_sweep {
+  struct pz_training_run **runs; /* by plan; NULL: see errors */
+  char **errors;                 /* by plan; NULL: it is predicted */
+  uint32_t n;
+};
+
+/* Predicts many plans for one model, as pz_training_predict() does, but several times as fast: plans
+ * that differ only in stages, replicas, batch, ZeRO and recomputation share the times of the
+ * layers.  threads 0: one per processor.  On success *out is the caller's to free with
+ * pz_training_sweep_free(), also if no plan could be predicted. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_sweep(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                  const struct pz_plan *plans, uint32_t n_plans, unsigned threads,
+                  struct pz_training_sweep **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_training_sweep_free(struct pz_training_sweep *sweep);
+
 /* Schedules of the passes of a plan: every layer, forward and backward, on a chip whose cores are
  * scheduled. */
 struct pz_plan_schedules {

@@ -11,7 +11,7 @@
                silicon, known, sources      constants of their bills, known dies, sources
     cost       estimate, estimate_ops, product, power    time, energy and power of operators on a chip
     schedule   schedule, schedule_plan, schedule_instance    how a chip runs a layer's operators beside each other
-    predict    predict, predict_runs, explain, Prediction.cost    what plans take, as training frameworks run them
+    predict    predict, predict_many, predict_runs, explain, Prediction.cost    what plans take, as training frameworks run them
     place      place, place_instance, scale the best plan of a training run, proved
     tune       tune, read_plan              what would make a run that you have faster
     diff       diff                         what two runs differ by, second by second
@@ -28,8 +28,8 @@ picture with matplotlib, `print()` text for people.  Errors of the library are e
 with its message.  While the library works, other threads of Python run, and Ctrl-C ends the call.
 """
 from ._calls import (calibrate, calibrate_steps, compare, compare_chips, diff, emit, estimate, estimate_ops, explain,
-                     explore, known, load_run, original, place, place_instance, power, predict, predict_runs, product,
-                     read_plan, report, scale,
+                     explore, known, load_run, original, place, place_instance, power, predict, predict_many, predict_runs,
+                     product, read_plan, report, scale,
                      schedule, schedule_instance, schedule_plan, search, silicon, sources, tune, validate, verify)
 from ._errors import (BadInput, BadUse, Error, FileError, Internal, LimitPassed, NoAnswer, NoMemory,
                       Stopped)
@@ -37,8 +37,8 @@ from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clus
                        graph, models, spaces)
 from ._phaze import lib as _lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan,
-                       OperatorTimes, Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs,
-                       Scaling, Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
+                       OperatorTimes, Original, Placement, PlanSchedules, PowerTable, Prediction, Predictions, Report, RunPlan,
+                       Runs, Scaling, Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
 from ._values import Record, _text
 
 __version__: str = _text(_lib.pz_version()) or ""
@@ -46,12 +46,12 @@ __version__: str = _text(_lib.pz_version()) or ""
 __all__ = [
     "BadInput", "BadUse", "Calibration", "Chip", "ChipComparison", "ChipPlan", "Cluster", "Difference", "Error", "Estimate",
     "Explanation", "FileError", "InstancePlan", "Internal", "LimitPassed", "NoAnswer", "NoMemory", "OperatorTimes",
-    "Original", "PhazeWarning", "Placement", "PlanSchedules", "PowerTable", "Prediction", "Record", "Report",
+    "Original", "PhazeWarning", "Placement", "PlanSchedules", "PowerTable", "Prediction", "Predictions", "Record", "Report",
     "RunPlan", "Runs", "Scaling", "Schedule", "SearchResult", "Space", "StepCalibration", "Stopped", "Tuning",
     "Validation", "Verification", "Workload", "calibrate", "calibrate_steps", "chips", "clusters", "compare",
     "compare_chips", "diff", "emit", "estimate", "estimate_ops", "explain",
     "explore", "fields", "frameworks", "graph", "known", "load_run", "models", "original", "place", "place_instance", "power",
-    "predict", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance",
+    "predict", "predict_many", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance",
     "schedule_plan", "search", "silicon", "sources", "spaces", "tune", "validate", "verify",
 ]
 

@@ -17,9 +17,10 @@ from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, chips as all_chips, of_device)
 from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
-                       Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
-                       Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
-from ._values import Options, Record, _enumerator, _text, as_json, encoded, file_bytes, listed, made_text, pairs
+                       Original, Placement, PlanSchedules, PowerTable, Prediction, Predictions, Report, RunPlan, Runs,
+                       Scaling, Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
+from ._values import (MOST_NUMBERS, Options, Record, _enumerator, _text, as_json, encoded, file_bytes, listed, made_text,
+                      pairs)
 from ._watch import Progress, Run, Watch
 
 # of a list of texts
@@ -297,6 +298,40 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     call(lib.pz_training_predict, encoded(model, "model"), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
+
+
+def predict_many(model: Path, chip: AnyChip, cluster: AnyCluster = None, plans: Any = (), *, network: bool = True,
+                 threads: int = 0) -> Predictions:
+    """Predictions of many plans in one call, each as of predict but several times as fast: plans that differ only in
+    stages, replicas, batch, ZeRO and recomputation share the times of the layers.  `plans` is a list of dicts with
+    fields of a plan, or a DataFrame with a column for each field.  A plan that cannot be predicted is None in the list,
+    and its message is in `errors`.
+
+    >>> import phaze
+    >>> found = phaze.predict_many("llama2-7b", "h100", "dgx-h100",
+    ...                            [{"devices": 64, "tp": tp, "pp": pp, "batch": 512} for tp in (2, 3, 4) for pp in (1, 2)])
+    >>> len(found), sorted(found.errors)
+    (6, [2, 3])
+    >>> found[0].step_s == phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=2, pp=1, batch=512).step_s
+    True
+    """
+    rows = plans.to_dict("records") if hasattr(plans, "to_dict") else listed("plans", plans, MOST_NUMBERS)
+    asked = [Options("pz_plan", row, "predict_many") for row in rows]
+    by_devices: Dict[int, List[int]] = {}
+    for i, o in enumerate(asked):
+        by_devices.setdefault(_asked_devices(o), []).append(i)
+    name, found = os.fspath(model), Predictions([None] * len(asked))
+    for devices, members in by_devices.items():
+        machine = Machine(chip, cluster, devices, training=True, network=network)
+        array = ffi.new("struct pz_plan[]", [asked[i].c[0] for i in members])
+        c = Watch().made("pz_training_sweep", lib.pz_training_sweep_free, lib.pz_training_sweep, encoded(model, "model"),
+                         machine.chip._c, machine.net, array, len(members), threads)
+        for k, i in enumerate(members):
+            if c.runs[k]:
+                found[i] = Prediction._of(c.runs[k], c, name, machine)
+            else:
+                found.errors[i] = _text(c.errors[k]) or ""
+    return found
 
 
 def predict_runs(runs: Any, *, threads: int = 0, network: bool = True) -> Runs:

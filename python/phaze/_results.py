@@ -223,6 +223,20 @@ class Prediction(_Held, records.TrainingRun):
         return "\n".join(self._head(self.plan.devices) + self._tail())
 
 
+class Predictions(List[Optional[Prediction]]):
+    """Predictions of many plans in their order: None for a plan that cannot be predicted, with its message in `errors`
+    by position."""
+
+    def __init__(self, found: Sequence[Optional[Prediction]] = ()):
+        super().__init__(found)
+        self.errors: Dict[int, str] = {}
+
+    def to_frame(self):
+        """A row for each plan as a pandas.DataFrame: what was predicted, and the fields of the plan."""
+        return frame({**scalars(p.plan), **scalars(p.p), "fits": p.fits, "error": None} if p else {"error": self.errors[i]}
+                     for i, p in enumerate(self))
+
+
 class ChipPlan(_Held, records.Partition):
     """A plan on a chip of 22 nm, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
     step_s, samples_per_s, peak_bytes, text, and in `plan` the degrees."""

@@ -135,6 +135,28 @@ bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field) {
   return field_number(plan, field) == fields[field].unset;
 }
 
+int pz_plan_field_compare(const struct pz_plan *a, const struct pz_plan *b,
+                          enum pz_plan_field field) {
+  const char *a_member = (const char *)a + fields[field].offset;
+  const char *b_member = (const char *)b + fields[field].offset;
+  if (fields[field].kind == PZ_PLAN_KIND_TEXT) {
+    const char *a_text = *(const char *const *)(const void *)a_member;
+    const char *b_text = *(const char *const *)(const void *)b_member;
+    return strcmp(a_text ? a_text : "", b_text ? b_text : "");
+  }
+  if (fields[field].kind == PZ_PLAN_KIND_LIST) {
+    int64_t n = a->n_stage_recompute;
+    if (n != b->n_stage_recompute) return n < b->n_stage_recompute ? -1 : 1;
+    const int64_t *a_list = *(const int64_t *const *)(const void *)a_member;
+    const int64_t *b_list = *(const int64_t *const *)(const void *)b_member;
+    for (int64_t i = 0; i < n && a_list && b_list; i++)
+      if (a_list[i] != b_list[i]) return a_list[i] < b_list[i] ? -1 : 1;
+    return (a_list != NULL) - (b_list != NULL);
+  }
+  double a_number = field_number(a, field), b_number = field_number(b, field);
+  return (a_number > b_number) - (a_number < b_number);
+}
+
 uint64_t pz_plan_given(const struct pz_plan *plan) {
   uint64_t set = 0;
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)

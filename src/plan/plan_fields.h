@@ -61,6 +61,11 @@ enum pz_plan_field pz_plan_field_find(const char *name);
 /* Returns whether the field is unset, as in pz_plan_default(). */
 bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field);
 
+/* Returns a number below, equal to or above 0 as the value of a field in one plan comes before, is
+ * equal to or comes after its value in another. */
+int pz_plan_field_compare(const struct pz_plan *a, const struct pz_plan *b,
+                          enum pz_plan_field field);
+
 /* Raises PZ_BAD_USE if a field is neither unset nor in its range. */
 void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan);
 

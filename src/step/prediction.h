@@ -18,6 +18,12 @@ void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan);
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events);
 
+/* Like pz_training_run_make(), with a step model that other plans may share. */
+struct pz_step_model;
+struct pz_training_run pz_training_run_price(struct pz_call *call, const struct pz_job *job,
+                                             struct pz_step_model *model,
+                                             const struct pz_plan *plan, bool events);
+
 /* Returns whether kernel launches take longer than the kernels.  The times of such steps differ
  * by up to 1.9 times between runs of the same code. */
 bool pz_launch_bound(const struct pz_training_parts *parts);

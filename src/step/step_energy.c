@@ -119,11 +119,18 @@ double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
 struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *job,
                                      const struct pz_plan *plan,
                                      const struct pz_prediction *priced) {
+  struct pz_step_model *model = pz_step_model_new(call, job, plan);
+  struct pz_step_energy energy = pz_step_energy_with(call, job, model, plan, priced);
+  pz_close(call, model);
+  return energy;
+}
+
+struct pz_step_energy pz_step_energy_with(struct pz_call *call, const struct pz_job *job,
+                                          struct pz_step_model *model, const struct pz_plan *plan,
+                                          const struct pz_prediction *priced) {
   struct pz_step_energy energy = {0};
   double devices = (double)pz_plan_devices(plan), step_s = priced->step_s;
-  struct pz_step_model *model = pz_step_model_new(call, job, plan);
   energy.dynamic_j = pz_step_dynamic_j(call, model, plan, priced->params);
-  pz_close(call, model);
   /* on an unmeasured chip, the dynamic energy includes all but the idle power */
   double static_watts =
       job->chip->cold ? pz_power_idle_watts(job->chip) : pz_power_static_watts(job->chip);

@@ -18,6 +18,11 @@ struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *
                                      const struct pz_plan *plan,
                                      const struct pz_prediction *priced);
 
+/* Like pz_step_energy(), with a model that other plans may share. */
+struct pz_step_energy pz_step_energy_with(struct pz_call *call, const struct pz_job *job,
+                                          struct pz_step_model *model, const struct pz_plan *plan,
+                                          const struct pz_prediction *priced);
+
 /* Returns the bytes that links carry for each parameter that devices share: its gradient, and its
  * weight for each time that it is gathered. */
 double pz_exchange_bytes(const struct pz_plan *plan);

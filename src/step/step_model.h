@@ -134,6 +134,11 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
 void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan, struct pz_prediction *out);
 
+/* Like pz_predict(), with a model that other plans may share. */
+struct pz_prediction pz_predict_with(struct pz_call *call, const struct pz_job *job,
+                                     struct pz_step_model *model, const struct pz_plan *plan,
+                                     struct pz_prediction_detail *detail);
+
 /* Returns a lower bound of the plan's step in seconds: like pz_step_price(), but with the lower
  * bounds of the pipeline and of schedules. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model, const struct pz_plan *plan);

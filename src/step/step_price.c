@@ -732,10 +732,17 @@ struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
                                 const struct pz_plan *plan, struct pz_prediction_detail *detail) {
   pz_require_plan(call, plan);
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
+  struct pz_prediction prediction = pz_predict_with(call, job, model, plan, detail);
+  pz_close(call, model);
+  return prediction;
+}
+
+struct pz_prediction pz_predict_with(struct pz_call *call, const struct pz_job *job,
+                                     struct pz_step_model *model, const struct pz_plan *plan,
+                                     struct pz_prediction_detail *detail) {
   struct pz_prediction prediction = pz_step_price(call, model, plan, detail);
   if (detail && detail->model)
     *detail->model =
         pz_model_shape_or_other(call, job->model, job->config, model->workload, model->n_blocks);
-  pz_close(call, model);
   return prediction;
 }

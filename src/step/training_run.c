@@ -27,11 +27,21 @@ void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
  * passes. */
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events) {
+  pz_require_plan(call, plan);
+  struct pz_step_model *model = pz_step_model_new(call, job, plan);
+  struct pz_training_run run = pz_training_run_price(call, job, model, plan, events);
+  pz_close(call, model);
+  return run;
+}
+
+struct pz_training_run pz_training_run_price(struct pz_call *call, const struct pz_job *job,
+                                             struct pz_step_model *step_model,
+                                             const struct pz_plan *plan, bool events) {
   struct pz_training_run run = {.plan = *plan};
   struct pz_model_shape model;
   struct pz_prediction_detail detail = {.no_events = !events, .model = &model};
   pz_training_own_plan(call, &run.plan);
-  run.p = pz_predict(call, job, &run.plan, &detail);
+  run.p = pz_predict_with(call, job, step_model, &run.plan, &detail);
   if (!isfinite(run.p.step_s) || !isfinite(run.p.hfu) || !isfinite(run.p.peak_bytes))
     pz_raise(call, PZ_BAD_INPUT, "the prediction of %s on %s is not a finite number", job->model,
              job->chip->name);
@@ -41,7 +51,7 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
     run.expected = pz_plan_expectation(&run.plan, &run.p, detail.layers, job->chip, job->net);
   struct pz_step_energy energy = {0};
   if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
-    energy = pz_step_energy(call, job, &run.plan, &run.p);
+    energy = pz_step_energy_with(call, job, step_model, &run.plan, &run.p);
   bool capped = job->chip->watts > 0 && energy.watts > job->chip->watts;
   run.watts = capped ? job->chip->watts : energy.watts;
   run.launch_bound = pz_launch_bound(&run.p.parts);
