@@ -68,6 +68,8 @@ import phaze  # noqa: E402  pylint: disable=wrong-import-position
 
 CALLS = {
     "predict": lambda: phaze.predict("gpt2", "h100", "dgx-h100", devices=8, batch=64).step_s,
+    "predict_many": lambda: [p.step_s for p in phaze.predict_many(
+        "gpt2", "h100", "dgx-h100", [{"devices": 8, "pp": pp, "batch": 64, "mbs": mbs} for pp in (1, 2) for mbs in (1, 2)], threads=1)],
     "place": lambda: phaze.place("gpt2", "h200", devices=2, batch=8, seq=64, threads=1).step_s,
     "changes": lambda: len(str(phaze.predict("gpt2-xl", "h200", devices=1, batch=256, mbs=256).changes())),
 }

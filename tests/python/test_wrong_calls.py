@@ -142,7 +142,7 @@ def calls(folder):
         (phaze.place, {"model": "gpt2", "chip": "tpuv4", "devices": 2, "batch": 4, "tp": 1, "mbs": 1, "steps": 20}),
         (phaze.scale, {**machine, "devices": [1, 2], "batch": 2, "threads": 1}), (phaze.estimate, {"model": "gpt2", "chip": "h200", "seq": 64}),
         (phaze.schedule_plan, {"model": "gpt2", "chip": "tpuv6e", "framework": "compiled", "execution": "scheduled", "steps": 20}),
-        (phaze.tune, {"run": run, "threads": 1}), (phaze.predict_runs, {"runs": os.path.join(SOURCE, "examples", "runs.csv"), "threads": 1}),
+        (phaze.tune, {"run": run, "threads": 1}), (phaze.predict_many, {**machine, "plans": [plan], "threads": 1}), (phaze.predict_runs, {"runs": os.path.join(SOURCE, "examples", "runs.csv"), "threads": 1}),
         (phaze.search, {"models": "gpt2", **quick}), (phaze.compare, {"models": "gpt2", **without}),
         (phaze.original, {"models": ["gpt2"], **without}), (phaze.compare_chips, {"models": "gpt2", "chips": ["h100"], "devices": 2, "batch": 2,
                                                                                 "threads": 1, "workload": {"seq": 64}}),
