@@ -135,8 +135,7 @@ static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question 
                      pz_text_count(validated, sizeof validated, runs->most_devices));
 }
 
-/* Returns the variances of a question's plans, and what no validated run has, from the table's
- * text. */
+/* Returns the variances of a question's plans, and what no validated run has, from a table. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
   struct pz_risk risk = {.all = 0};
   struct validated_runs validated = {.most_devices = 0};
@@ -214,8 +213,7 @@ unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t set,
   return count;
 }
 
-/* Returns half the width of the interval of a plan with the features in `set`, relative to the
- * step. */
+/* Returns half the width of the interval, relative to the step, of a plan with these features. */
 double pz_risk_error(const struct pz_risk *risk, uint64_t set) {
   double variance = risk->all;
   double unseen = risk->beyond_runs + pz_risk_unseen(risk, set, NULL);

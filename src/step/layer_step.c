@@ -932,8 +932,7 @@ struct pz_solved_passes {
   struct pz_vec list; /* struct solved_pass */
 };
 
-/* Returns an empty store of schedules.  The arena of the call holds it, its own arena the
- * entries. */
+/* Returns an empty store of solved schedules. */
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call) {
   struct pz_solved_passes *solved = pz_alloc(call, 1, sizeof *solved);
   pz_vec_init(&solved->list, &solved->arena, sizeof(struct solved_pass));
@@ -1139,8 +1138,7 @@ static void schedule_layer(struct pz_call *call, const struct pz_step_context *c
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* Returns the times of a layer: those of one chain (the microbatch or its half) times their
- * number. */
+/* Returns the times of a layer, summed over its chains (the halves of a microbatch, or one). */
 struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed) {

@@ -270,8 +270,7 @@ void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_
   }
 }
 
-/* Adds memory traffic, which prolongs a run of a measured chip only if HBM becomes its
- * bottleneck. */
+/* Adds memory traffic.  It prolongs a run of a measured chip only if HBM becomes the bottleneck. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   struct pz_work *work = &run->work;

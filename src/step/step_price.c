@@ -528,8 +528,7 @@ static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t
   return sum;
 }
 
-/* Divides the pipeline's time into the terms of the slowest stage and the bubble, which is the
- * rest. */
+/* Divides the pipeline's time into the terms of the slowest stage and the remaining bubble. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
@@ -708,8 +707,7 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   return prediction;
 }
 
-/* Like pz_step_price(), but returns only the step, from lower bounds of the pipeline and of
- * passes. */
+/* Returns the step like pz_step_price(), but from lower bounds of the pipeline and of passes. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
                      const struct pz_plan *plan) {
   enum { MAX_CHUNKS = 1024 };

@@ -312,8 +312,7 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
 
 /* ---- a stage -------------------------------------------------------------------------------- */
 
-/* The state of a walk through a stage: one microbatch goes forward and backward through the current
- * chunk. */
+/* The state of a walk through a stage: a microbatch goes forward and back through one chunk. */
 struct stage_walk {
   const struct pz_memory_model *model;
   const struct pz_plan *plan;
@@ -965,8 +964,7 @@ double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct 
  * moments. */
 static const double HOST_STATE_BYTES = 16;
 
-/* Returns the most bytes of activations and optimizer state on the host, for a device of a
- * stage. */
+/* Returns the most host bytes of activations and optimizer state for a device of a stage. */
 double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);

@@ -23,8 +23,7 @@ void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
   plan->n_stage_recompute = plan->stage_recompute ? plan->pp : 0;
 }
 
-/* Predicts a plan, with its energy, expected error and texts.  `events` keeps the simulated
- * passes. */
+/* Predicts a plan with energy, expected error and texts, and the simulated passes if `events`. */
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events) {
   pz_require_plan(call, plan);

@@ -28,8 +28,7 @@ static bool is_predict(const struct pz_layer *layer) {
   return strncmp(layer->name, "predict", 7) == 0;
 }
 
-/* Splits the layers of the graph so that those of the first and last repeated layers are
- * separate. */
+/* Splits layers of the graph so that the first and last repeated layers are separate. */
 void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
                     int64_t n_last, bool wide_predict) {
   struct pz_call result = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
