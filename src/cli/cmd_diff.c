@@ -227,9 +227,11 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings,
     pz_command_warn(settings->common.quiet, pz_format(call, "A: %s", diff->a.refusal));
   if (settings->common.json) {
     const struct pz_diff_answer answer = {
-        .a = pz_machine_asked(a_side->machine, &settings->machine, a_side->run->model),
-        .b = pz_machine_asked(b_side->machine, &settings->machine, b_side->run->model),
-        .diff = diff};
+        .a = {pz_machine_asked(a_side->machine, &settings->machine, a_side->run->model), &diff->a},
+        .b = {pz_machine_asked(b_side->machine, &settings->machine, b_side->run->model), &diff->b},
+        .diff = diff,
+        .step_s = pz_compare_values(diff->a.p.step_s, diff->b.p.step_s),
+        .peak_bytes = pz_compare_values(diff->a.p.peak_bytes, diff->b.p.peak_bytes)};
     pz_command_print_json(call, pz_record_json(&pz_diff_answer_record, &answer));
     return;
   }

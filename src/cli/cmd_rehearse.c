@@ -5,6 +5,7 @@
  * or reads the results, writes the corrected chip and prints the comparison.  The script and the
  * comparison are made by pz_rehearsal_script() and pz_rehearsal_read(). */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/owned.h"
@@ -209,8 +210,11 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
     pz_file_require_output(call, path, inputs, n);
     pz_machine_save_chip(call, chip, path);
   }
-  const struct pz_rehearsal_answer answer = {input->file.run->model, input->machine->chip.name,
-                                             rehearsal};
+  const struct pz_rehearsal_answer answer = {
+      .model = input->file.run->model,
+      .chip = input->machine->chip.name,
+      .corrected_step_s = rehearsal->chip ? rehearsal->corrected.step_s : (double)NAN,
+      .found = rehearsal};
   if (settings->common.json)
     pz_command_print_json(call, pz_record_json(&pz_rehearsal_record, &answer));
   else

@@ -81,7 +81,13 @@ static const struct pz_layer_schedule *schedule_at(const struct schedule_job *jo
 
 static struct pz_solved_schedule solved_schedule(const struct schedule_job *job, uint32_t i) {
   double solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : (double)NAN;
-  return (struct pz_solved_schedule){schedule_at(job, i), solving_s};
+  const struct pz_layer_schedule *schedule = schedule_at(job, i);
+  return (struct pz_solved_schedule){
+      .schedule = schedule,
+      .layer = schedule->layer ? schedule : NULL,
+      .gap = pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s),
+      .solving_s = solving_s,
+      .outcome = schedule->optimal ? "optimal" : "feasible"};
 }
 
 /* Prints the schedule of an instance, or the schedules of all layers with their sums. */
@@ -92,21 +98,23 @@ static void print_schedules_json(struct pz_call *call, const struct schedule_job
     return;
   }
   struct pz_solved_schedule *layers = pz_alloc(call, job->list.n, sizeof *layers);
+  const struct pz_scheduled_plan plan = {job->cluster, job->passes};
+  double sum_s[2] = {0}; /* by direction */
   struct pz_schedule_answer answer = {.model = job->model,
                                       .chip = job->chip,
-                                      .cluster = job->cluster,
-                                      .passes = job->passes,
+                                      .plan = job->passes ? &plan : NULL,
                                       .layers = layers,
-                                      .n_layers = job->list.n,
-                                      .all_layers = !job->settings->layers};
+                                      .n_layers = job->list.n};
   if (!job->passes) answer.modes = pz_modes_names[job->options.modes];
   if (job->options.modes == PZ_MODES_TWO)
     answer.exclusive = pz_exclusive_names[job->options.exclusive];
   for (uint32_t i = 0; i < job->list.n; i++) {
     const struct pz_layer_schedule *schedule = schedule_at(job, i);
     layers[i] = solved_schedule(job, i);
-    answer.total_s[schedule->direction] += schedule->makespan_s * (double)schedule->count;
+    sum_s[schedule->direction] += schedule->makespan_s * (double)schedule->count;
   }
+  const struct pz_schedule_totals totals = {sum_s[PZ_FORWARD], sum_s[PZ_BACKWARD]};
+  if (!job->settings->layers) answer.totals = &totals;
   pz_command_print_json(call, pz_record_json(&pz_schedule_answer_record, &answer));
 }
 

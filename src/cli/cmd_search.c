@@ -30,11 +30,11 @@ static void search_and_print(struct pz_call *call, void *ctx) {
   const struct pz_result *result = pz_run_result(run->run);
   if (run->common->json) {
     const struct pz_run_times times = pz_run_times(run->run);
-    const struct pz_search_times timing = {.reused = pz_run_reused(run->run),
-                                           .bounds_s = times.bounds_s,
-                                           .search_s = times.search_s,
-                                           .result_s = times.result_s,
-                                           .evaluations = (int64_t)times.n_variants,
+    const struct pz_searched searched = {times.bounds_s, times.search_s, times.result_s,
+                                         (int64_t)times.n_variants};
+    bool reused = pz_run_reused(run->run);
+    const struct pz_search_times timing = {.reused = reused,
+                                           .searched = reused ? NULL : &searched,
                                            .total_s = pz_clock_s() - run->start_s,
                                            .threads = pz_run_threads(run->run)};
     json_t *timing_json = pz_record_json(&pz_search_times_record, &timing);

@@ -178,28 +178,34 @@ static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
   return pz_json_read(call, "plan", text, strlen(text));
 }
 
+/* Returns a change with the name of its field and the plan file of the changed run. */
+static struct pz_tuned_change tuned_change(struct pz_call *call, const struct tuned_run *tuned,
+                                           const struct pz_plan_change *change) {
+  return (struct pz_tuned_change){.field = pz_plan_field_name(change->field),
+                                  .change = change,
+                                  .plan = run_json(call, tuned, &change->plan)};
+}
+
 static void print_answer_json(struct pz_call *call, const struct tuned_run *tuned) {
   const struct pz_plan_tuning *tuning = tuned->tuning;
+  struct pz_tuned_change best, overlapped, changes[MOST_CHANGES];
+  const struct pz_measured_step measured = {tuned->measured_s, tuning->uncorrected_s,
+                                            tuning->uncorrected_s / tuned->measured_s - 1};
   struct pz_tune_answer answer = {.tuning = tuning,
                                   .run = tuned->run,
                                   .run_plan = run_json(call, tuned, &tuning->own.plan),
-                                  .measured_s = tuned->measured_s};
-  struct pz_tuned_change best, overlapped, *changes;
+                                  .measured = tuned->measured_s > 0 ? &measured : NULL,
+                                  .changes = changes};
   if (tuning->has_best) {
-    best = (struct pz_tuned_change){&tuning->best, run_json(call, tuned, &tuning->best.plan)};
+    best = tuned_change(call, tuned, &tuning->best);
     answer.best = &best;
   }
   if (tuning->has_overlapped) {
-    const struct pz_plan_change *change = &tuning->overlapped;
-    overlapped = (struct pz_tuned_change){change, run_json(call, tuned, &change->plan)};
+    overlapped = tuned_change(call, tuned, &tuning->overlapped);
     answer.overlapped = &overlapped;
   }
-  answer.n_changes = tuning->n_changes < MOST_CHANGES ? tuning->n_changes : MOST_CHANGES;
-  answer.changes = changes = pz_alloc(call, answer.n_changes, sizeof *changes);
-  for (uint32_t i = 0; i < answer.n_changes; i++) {
-    const struct pz_plan_change *change = &tuning->changes[i];
-    changes[i] = (struct pz_tuned_change){change, run_json(call, tuned, &change->plan)};
-  }
+  for (uint32_t i = 0; i < tuning->n_changes && i < MOST_CHANGES; i++)
+    changes[answer.n_changes++] = tuned_change(call, tuned, &tuning->changes[i]);
   pz_command_print_json(call, pz_record_json(&pz_tune_answer_record, &answer));
 }
 

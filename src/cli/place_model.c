@@ -132,7 +132,9 @@ void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings
                                              .batch = settings->batch,
                                              .hbm_bytes = job.hbm_bytes,
                                              .seconds = job.seconds,
-                                             .found = job.found};
+                                             .plan = job.found->plans,
+                                             .others = job.found->plans + 1,
+                                             .n_others = job.found->n_plans - 1};
   if (json)
     pz_command_print_json(call, pz_record_json(&pz_partition_answer_record, &answer));
   else

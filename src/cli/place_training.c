@@ -341,7 +341,7 @@ static void print_plans_json(struct pz_call *call, const struct pz_place_job *jo
       .asked = pz_machine_asked(job->machine, &job->settings->machine, job->model),
       .devices = job->options.plan.devices,
       .batch = job->options.plan.batch,
-      .plans = plans,
+      .placed = pz_placed_plans_new(call, plans),
       .cost = training->tokens ? &job->cost : NULL,
       .compared = diff ? &compared : NULL,
       .late = training->deadline ? &job->late : NULL};
@@ -431,16 +431,27 @@ static void print_scaling_json(struct pz_call *call, const struct priced_scaling
   const struct pz_place_job *job = scaling->job;
   uint32_t n = scaling->found->n_rows;
   struct pz_scaled_plans *rows = pz_alloc(call, n, sizeof *rows);
+  struct pz_scaled_plan *chosen = pz_alloc(call, n, sizeof *chosen);
   bool *cheapest = pz_alloc(call, n, sizeof *cheapest);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_training_plans *plans = scaling->found->rows[i].plans;
-    rows[i].row = &scaling->found->rows[i];
-    if (plans->n) rows[i].run = plans->runs[0];
+    const struct pz_scaling_row *row = &scaling->found->rows[i];
+    const struct pz_training_plans *plans = row->plans;
+    rows[i] = (struct pz_scaled_plans){.row = row,
+                                       .fits = plans->n > 0,
+                                       .stopped = plans->stopped,
+                                       .certificate = &plans->certificate};
+    if (!plans->n) continue;
+    const struct pz_training_run *run = plans->runs[0];
+    rows[i].chosen = &chosen[i];
+    chosen[i] = (struct pz_scaled_plan){.row = row,
+                                        .run = run,
+                                        .tokens_per_s = run->p.tokens / run->p.step_s,
+                                        .plan = pz_found_plan_new(call, run, NULL, 0)};
     if (!scaling->cost) continue;
     cheapest[i] = i == scaling->cheapest;
-    rows[i].cost = &scaling->cost[i];
-    rows[i].cheapest = &cheapest[i];
-    if (job->training->deadline) rows[i].late = &plans->late;
+    chosen[i].cost = &scaling->cost[i];
+    chosen[i].cheapest = &cheapest[i];
+    if (job->training->deadline) chosen[i].late = &plans->late;
   }
   const struct pz_scaling_answer answer = {
       .asked = pz_machine_asked(job->machine, &job->settings->machine, job->model),

@@ -43,6 +43,10 @@ static json_t *values_json(const struct pz_field *field, const void *member, uin
       element = json_real(((const double *)member)[i]);
     else if (field->type == PZ_FIELD_COUNTS)
       element = json_integer(((const uint32_t *)member)[i]);
+    else if (field->type == PZ_FIELD_REAL_LIST)
+      element = json_real((*(const double *const *)member)[i]);
+    else if (field->type == PZ_FIELD_INT_LIST)
+      element = json_integer((*(const int64_t *const *)member)[i]);
     else
       element = pz_record_text((*(const char *const *const *)member)[i]);
     if (json_array_append_new(list, element) == 0) continue;
@@ -58,7 +62,10 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
     value = *(const void *const *)(const void *)((const char *)value + field->via_offset);
   if (!value) return json_null();
   const char *member = (const char *)value + field->offset;
-  const void *count = (const char *)value + field->count_offset; /* of a list */
+  const void *count = (const char *)value + field->count_offset;
+  uint32_t n = 0; /* items of a list */
+  if (field->count_offset)
+    n = field->wide_count ? (uint32_t) * (const int64_t *)count : *(const uint32_t *)count;
   switch (field->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)member);
   case PZ_FIELD_REAL_OR_NULL:
@@ -78,9 +85,12 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
     return text ? pz_record_text(text) : json_null();
   }
   case PZ_FIELD_CHARS: return pz_record_text(member);
+  case PZ_FIELD_CHARS_KNOWN: return *member ? pz_record_text(member) : json_null();
   case PZ_FIELD_REALS:
   case PZ_FIELD_COUNTS: return values_json(field, member, field->length);
-  case PZ_FIELD_TEXTS: return values_json(field, member, *(const uint32_t *)count);
+  case PZ_FIELD_REAL_LIST:
+  case PZ_FIELD_INT_LIST:
+  case PZ_FIELD_TEXTS: return values_json(field, member, n);
   case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)member]);
   case PZ_FIELD_STRUCT: return pz_record_json(field->record, member);
   case PZ_FIELD_FLAT:
@@ -92,7 +102,6 @@ static json_t *field_json(const struct pz_field *field, const void *value) {
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: {
     const char *items = *(const char *const *)(const void *)member;
-    uint32_t n = *(const uint32_t *)count;
     if (field->type == PZ_FIELD_LIST) return items_json(field, items, n);
     json_t *columns = json_array(), *rows = items_json(field, items, n);
     bool is_complete = columns && rows;
@@ -123,7 +132,8 @@ json_t *pz_record_json(const struct pz_record *record, const void *value) {
     const struct pz_field *field = &record->fields[i];
     json_t *json = field_json(field, value);
     int failed = 0;
-    bool omitted = (field->omitted == PZ_OMITTED_IF_EMPTY && is_empty(json)) ||
+    bool is_absent = field->type == PZ_FIELD_FLAT && json_is_null(json);
+    bool omitted = is_absent || (field->omitted == PZ_OMITTED_IF_EMPTY && is_empty(json)) ||
                    (field->omitted == PZ_OMITTED_IF_NULL && json_is_null(json));
     if (omitted) {
       json_decref(json);
@@ -274,6 +284,9 @@ static void read_field(struct pz_call *call, const struct pz_field *field, const
     if (field->codec->read) field->codec->read(call, json, member);
     break;
   case PZ_FIELD_CHARS:
+  case PZ_FIELD_CHARS_KNOWN:
+  case PZ_FIELD_REAL_LIST:
+  case PZ_FIELD_INT_LIST:
   case PZ_FIELD_REALS:
   case PZ_FIELD_COUNTS:
   case PZ_FIELD_TEXTS:

@@ -20,17 +20,20 @@ enum pz_field_type {
   PZ_FIELD_TEXT,         /* const char *, never NULL */
   PZ_FIELD_TEXT_OR_NULL, /* const char *; NULL is null */
   PZ_FIELD_CHARS,        /* an array of char in the struct, ended by NUL; only written */
+  PZ_FIELD_CHARS_KNOWN,  /* the same; "" is null */
   PZ_FIELD_REALS,        /* an array of `length` double in the struct; only written */
+  PZ_FIELD_REAL_LIST,    /* a pointer to double, and the count of a list; only written */
+  PZ_FIELD_INT_LIST,     /* a pointer to int64_t, and the count of a list; only written */
   PZ_FIELD_COUNTS,       /* an array of `length` uint32_t in the struct; only written */
   PZ_FIELD_TEXTS,        /* a pointer to texts and a uint32_t count: an array; only written */
   PZ_FIELD_ENUM,         /* an enum, by its name in `names` */
   PZ_FIELD_STRUCT,       /* a struct within the struct */
-  PZ_FIELD_FLAT,         /* a struct within the struct: its fields stand among the outer ones; only
-                          * written */
-  PZ_FIELD_OPTIONAL,     /* a pointer to a struct; NULL is null */
-  PZ_FIELD_LIST,         /* a pointer to structs and a uint32_t count: an array of objects */
-  PZ_FIELD_TABLE,        /* like a list, but {columns, rows}: for long lists of numbers and texts */
-  PZ_FIELD_CUSTOM        /* whatever its codec reads and writes */
+  PZ_FIELD_FLAT,     /* a struct within the struct: its fields stand among the outer ones, or are
+                          * missing if it is behind a pointer that is NULL; only written */
+  PZ_FIELD_OPTIONAL, /* a pointer to a struct; NULL is null */
+  PZ_FIELD_LIST,     /* a pointer to structs and a uint32_t count: an array of objects */
+  PZ_FIELD_TABLE,    /* like a list, but {columns, rows}: for long lists of numbers and texts */
+  PZ_FIELD_CUSTOM    /* whatever its codec reads and writes */
 };
 
 /* When a field is left out of the object that is written. */
@@ -61,6 +64,7 @@ struct pz_field {
   const char *unit;    /* "s", "bytes", "ratio"; NULL: none */
   const char *meaning; /* one line for people; NULL: not described yet */
   uint32_t length;
+  bool wide_count; /* the count of the list is an int64_t */
   bool via; /* the member belongs to the struct behind the pointer at via_offset; only written */
   size_t via_offset;
   enum pz_field_omission omitted;
@@ -123,6 +127,9 @@ struct pz_record {
 /* An object whose values are members of the same struct, described by the record r. */
 #define PZ_ROW_PART(name, r, ...)                                                                  \
   { .key = (name), .type = PZ_FIELD_STRUCT, .record = (r), .meaning = __VA_ARGS__ }
+/* The fields of the struct that the pointer p points to, among those of the struct s. */
+#define PZ_ROW_FLAT(s, p, r)                                                                       \
+  { .key = "", .type = PZ_FIELD_FLAT, .via = true, .via_offset = offsetof(s, p), .record = (r) }
 /* A field that `codec` computes from the whole struct. */
 #define PZ_ROW_MADE(name, c, unit_, ...)                                                           \
   { .key = (name), .type = PZ_FIELD_CUSTOM, .codec = (c), .unit = (unit_), .meaning = __VA_ARGS__ }

@@ -201,6 +201,9 @@ static const struct pz_field plan_fields[] = {
                 .omitted = PZ_OMITTED_IF_NULL),
 };
 const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_partition);
+/* The last field has the stages. */
+const struct pz_record pz_partition_brief_record = {
+    plan_fields, sizeof plan_fields / sizeof *plan_fields - 1, sizeof(struct pz_partition)};
 
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */
 

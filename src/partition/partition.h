@@ -15,5 +15,7 @@ struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_
 
 /* Fields of struct pz_partition, for results that contain plans. */
 extern const struct pz_record pz_partition_record;
+/* The same without the stages. */
+extern const struct pz_record pz_partition_brief_record;
 
 #endif

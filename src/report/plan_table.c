@@ -46,10 +46,3 @@ void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, F
   }
   pz_table_print(table, 0, out);
 }
-
-/* Returns a partition as JSON, with the list of its stages if `with_stages`. */
-json_t *pz_partition_json(const struct pz_partition *plan, bool with_stages) {
-  json_t *root = pz_record_json(&pz_partition_record, plan);
-  if (root && !with_stages) json_object_del(root, "stages");
-  return root;
-}

@@ -28,12 +28,6 @@ static json_t *write_warnings(const void *member) {
 }
 PZ_CODEC(warnings, "array of texts", NULL);
 
-/* An object behind a pointer among the fields of the answer. */
-#define ROW_FLAT(S, pointer, r)                                                                    \
-  {                                                                                                \
-    .key = "", .type = PZ_FIELD_FLAT, .via = true, .via_offset = offsetof(S, pointer),             \
-    .record = (r)                                                                                  \
-  }
 #define ROW_COST(S)                                                                                \
   PZ_ROW_IN(S, cost, PZ_FIELD_OPTIONAL, "cost", &pz_run_cost_record,                               \
             "Cost of the whole training run; null: --tokens was not given")
@@ -86,7 +80,7 @@ static const struct pz_record explanation_record = PZ_RECORD(explanation_fields,
 #define PREDICT struct pz_predict_answer
 static const struct pz_field predict_fields[] = {
     ASKED_NAMES(PREDICT, asked),
-    ROW_FLAT(PREDICT, run, &pz_training_run_record),
+    PZ_ROW_FLAT(PREDICT, run, &pz_training_run_record),
     PZ_ROW(PREDICT, no_network, PZ_FIELD_BOOL, NULL, "Collectives and transfers take no time",
            .omitted = PZ_OMITTED_IF_EMPTY),
     ASKED_FILES(PREDICT, asked),
@@ -134,7 +128,7 @@ static const struct pz_field place_fields[] = {
     ASKED_NAMES(PLACE, asked),
     PZ_ROW(PLACE, devices, PZ_FIELD_INT, NULL, "Devices of the question"),
     PZ_ROW(PLACE, batch, PZ_FIELD_INT, NULL, "Samples of a step"),
-    ROW_FLAT(PLACE, plans, &pz_training_plans_record),
+    PZ_ROW_FLAT(PLACE, placed, &pz_placed_plans_record),
     ASKED_FILES(PLACE, asked),
     ASKED_WARNINGS(PLACE, asked),
     ROW_COST(PLACE),
@@ -146,66 +140,46 @@ const struct pz_record pz_place_answer_record = PZ_RECORD(place_fields, PLACE);
 
 /* ---- place with several numbers of devices -------------------------------------------------- */
 
-#define SCALED struct pz_scaled_plans
-static json_t *write_scaled_fits(const void *value) {
-  return json_boolean(((const SCALED *)value)->row->plans->n > 0);
-}
-static json_t *write_scaled_proof(const void *value) {
-  return pz_record_json(&pz_plan_certificate_record,
-                        &((const SCALED *)value)->row->plans->certificate);
-}
-static json_t *write_scaled_stopped(const void *value) {
-  return ((const SCALED *)value)->row->plans->stopped ? json_true() : json_null();
-}
-PZ_CODEC(scaled_fits, "true or false", NULL);
-PZ_CODEC(scaled_proof, "object", &pz_plan_certificate_record);
-PZ_CODEC(scaled_stopped, "true or false", NULL);
-
-/* What is known if a plan fits. */
-static json_t *write_scaled_rate(const void *value) {
-  const struct pz_training_run *run = ((const SCALED *)value)->run;
-  return json_real(run->p.tokens / run->p.step_s);
-}
-static json_t *write_scaled_plan(const void *value) {
-  const struct pz_found_plan found = {.run = ((const SCALED *)value)->run};
-  return pz_record_json(&pz_found_plan_record, &found);
-}
-PZ_CODEC(scaled_rate, "number", NULL);
-PZ_CODEC(scaled_plan, "object", &pz_found_plan_record);
-
-#define OF_ROW(f, t, unit, ...)                                                                    \
-  PZ_ROW_VIA(SCALED, row, struct pz_scaling_row, f, t, #f, unit, __VA_ARGS__)
-#define OF_RUN(f, t, key, unit, ...)                                                               \
-  PZ_ROW_VIA(SCALED, run, struct pz_training_run, f, t, key, unit, __VA_ARGS__)
-static const struct pz_field fitting_fields[] = {
-    OF_RUN(p.step_s, PZ_FIELD_REAL, "step_s", "s", "Time of a training step"),
-    OF_RUN(p.mfu, PZ_FIELD_REAL, "mfu", "ratio", "Model FLOP utilisation"),
-    OF_RUN(p.mfu_conventional, PZ_FIELD_REAL, "mfu_conventional", "ratio",
-           "MFU as papers print it"),
-    OF_RUN(plan.devices, PZ_FIELD_INT, "devices_used", NULL, "Devices that the plan uses"),
-    PZ_ROW_MADE("tokens_per_s", &scaled_rate_codec, "1/s", "Tokens per second"),
-    OF_ROW(tokens_per_s_per_device, PZ_FIELD_REAL, "1/s", "Tokens per second and device"),
-    OF_ROW(efficiency, PZ_FIELD_REAL, "ratio", "Tokens per device over those of the first row"),
-    PZ_ROW_MADE("plan", &scaled_plan_codec, NULL, "The chosen plan"),
-    PZ_ROW_IN(SCALED, cost, PZ_FIELD_OPTIONAL, "cost", &pz_run_cost_record,
-              "Cost of the whole training run (--tokens)", .omitted = PZ_OMITTED_IF_NULL),
-    ROW_FLAG(SCALED, cheapest, "The cheapest number of devices within the deadline"),
-    ROW_FLAG(SCALED, late, "No plan ends by the deadline (--deadline)"),
+#define CHOSEN struct pz_scaled_plan
+static const struct pz_field chosen_run_fields[] = {
+    PZ_ROW_AS(struct pz_training_run, p.step_s, PZ_FIELD_REAL, "step_s", "s",
+              "Time of a training step"),
+    PZ_ROW_AS(struct pz_training_run, p.mfu, PZ_FIELD_REAL, "mfu", "ratio",
+              "Model FLOP utilisation"),
+    PZ_ROW_AS(struct pz_training_run, p.mfu_conventional, PZ_FIELD_REAL, "mfu_conventional",
+              "ratio", "MFU as papers print it"),
+    PZ_ROW_AS(struct pz_training_run, plan.devices, PZ_FIELD_INT, "devices_used", NULL,
+              "Devices that the plan uses"),
 };
-static const struct pz_record fitting_record = PZ_RECORD(fitting_fields, SCALED);
-static json_t *write_fitting(const void *value) {
-  return ((const SCALED *)value)->run ? pz_record_json(&fitting_record, value) : json_object();
-}
-PZ_CODEC(fitting, "object", &fitting_record);
+static const struct pz_record chosen_run_record =
+    PZ_RECORD(chosen_run_fields, struct pz_training_run);
+#define OF_ROW(f, unit, meaning)                                                                   \
+  PZ_ROW_VIA(CHOSEN, row, struct pz_scaling_row, f, PZ_FIELD_REAL, #f, unit, meaning)
+static const struct pz_field chosen_fields[] = {
+    PZ_ROW_FLAT(CHOSEN, run, &chosen_run_record),
+    PZ_ROW(CHOSEN, tokens_per_s, PZ_FIELD_REAL, "1/s", "Tokens per second"),
+    OF_ROW(tokens_per_s_per_device, "1/s", "Tokens per second and device"),
+    OF_ROW(efficiency, "ratio", "Tokens per device over those of the first row"),
+    PZ_ROW_IN(CHOSEN, plan, PZ_FIELD_OPTIONAL, "plan", &pz_found_plan_record, "The chosen plan"),
+    PZ_ROW_IN(CHOSEN, cost, PZ_FIELD_OPTIONAL, "cost", &pz_run_cost_record,
+              "Cost of the whole training run (--tokens)", .omitted = PZ_OMITTED_IF_NULL),
+    ROW_FLAG(CHOSEN, cheapest, "The cheapest number of devices within the deadline"),
+    ROW_FLAG(CHOSEN, late, "No plan ends by the deadline (--deadline)"),
+};
+static const struct pz_record chosen_record = PZ_RECORD(chosen_fields, CHOSEN);
 
+#define SCALED struct pz_scaled_plans
+#define OF_SCALED(f, meaning)                                                                      \
+  PZ_ROW_VIA(SCALED, row, struct pz_scaling_row, f, PZ_FIELD_INT, #f, NULL, meaning)
 static const struct pz_field scaled_fields[] = {
-    OF_ROW(devices, PZ_FIELD_INT, NULL, "Number of devices"),
-    OF_ROW(batch, PZ_FIELD_INT, NULL, "Samples of a step"),
-    PZ_ROW_MADE("fits", &scaled_fits_codec, NULL, "A plan fits; further fields are of this plan"),
-    PZ_ROW_MADE("certificate", &scaled_proof_codec, NULL, "Proof that the plan is the best"),
-    PZ_ROW_MADE("stopped", &scaled_stopped_codec, NULL, "The search ended early",
-                .omitted = PZ_OMITTED_IF_NULL),
-    {.key = "", .type = PZ_FIELD_FLAT, .codec = &fitting_codec, .record = &fitting_record},
+    OF_SCALED(devices, "Number of devices"),
+    OF_SCALED(batch, "Samples of a step"),
+    PZ_ROW(SCALED, fits, PZ_FIELD_BOOL, NULL, "A plan fits; further fields are of this plan"),
+    PZ_ROW_IN(SCALED, certificate, PZ_FIELD_OPTIONAL, "certificate", &pz_plan_certificate_record,
+              "Proof that the plan is the best"),
+    PZ_ROW(SCALED, stopped, PZ_FIELD_BOOL, NULL, "The search ended early",
+           .omitted = PZ_OMITTED_IF_EMPTY),
+    PZ_ROW_FLAT(SCALED, chosen, &chosen_record),
 };
 static const struct pz_record scaled_record = PZ_RECORD(scaled_fields, SCALED);
 
@@ -249,91 +223,66 @@ static const struct pz_field path_fields[] = {
 };
 static const struct pz_record path_record = PZ_RECORD(path_fields, STEP);
 
-/* A value of both runs and its difference. */
-struct compared_value {
-  double a, b, difference;
-};
+#define VALUE struct pz_compared_value
 static const struct pz_field value_fields[] = {
-    PZ_ROW(struct compared_value, a, PZ_FIELD_REAL, NULL, "Value of A"),
-    PZ_ROW(struct compared_value, b, PZ_FIELD_REAL, NULL, "Value of B"),
-    PZ_ROW(struct compared_value, difference, PZ_FIELD_REAL, NULL, "b - a"),
+    PZ_ROW(VALUE, a, PZ_FIELD_REAL, NULL, "Value of A"),
+    PZ_ROW(VALUE, b, PZ_FIELD_REAL, NULL, "Value of B"),
+    PZ_ROW(VALUE, difference, PZ_FIELD_REAL, NULL, "b - a"),
 };
-static const struct pz_record value_record = PZ_RECORD(value_fields, struct compared_value);
-static json_t *compare_values(double a, double b) {
-  const struct compared_value value = {a, b, b - a};
-  return pz_record_json(&value_record, &value);
+static const struct pz_record value_record = PZ_RECORD(value_fields, VALUE);
+
+struct pz_compared_value pz_compare_values(double a, double b) {
+  return (struct pz_compared_value){a, b, b - a};
 }
 
-#define BOTH struct pz_diff_answer
-static json_t *write_compared_step(const void *value) {
-  const DIFF *diff = ((const BOTH *)value)->diff;
-  return compare_values(diff->a.p.step_s, diff->b.p.step_s);
-}
-static json_t *write_compared_peak(const void *value) {
-  const DIFF *diff = ((const BOTH *)value)->diff;
-  return compare_values(diff->a.p.peak_bytes, diff->b.p.peak_bytes);
-}
-/* Objects with a value for each part of the step and of the memory, by the name of the part. */
-static json_t *write_compared_parts(const void *value) {
-  const DIFF *diff = ((const BOTH *)value)->diff;
+/* An object with a compared value for each part of a step, by the name of the part. */
+static json_t *write_compared_parts(const void *member) {
+  const DIFF *diff = *(const DIFF *const *)member;
   const struct pz_part_info *part;
   json_t *object = json_object();
-  for (size_t i = 0; (part = pz_time_part_at(i)) != NULL; i++)
-    json_object_set_new(
-        object, part->key,
-        compare_values(pz_time_part(&diff->a.p.parts, part), pz_time_part(&diff->b.p.parts, part)));
+  for (size_t i = 0; (part = pz_time_part_at(i)) != NULL; i++) {
+    const struct pz_compared_value value = pz_compare_values(pz_time_part(&diff->a.p.parts, part),
+                                                             pz_time_part(&diff->b.p.parts, part));
+    json_object_set_new(object, part->key, pz_record_json(&value_record, &value));
+  }
   return object;
 }
-static json_t *write_compared_memory(const void *value) {
-  const DIFF *diff = ((const BOTH *)value)->diff;
+
+/* The same for each part of the peak memory. */
+static json_t *write_compared_memory(const void *member) {
+  const DIFF *diff = *(const DIFF *const *)member;
   const struct pz_part_info *part;
   json_t *object = json_object();
-  for (size_t i = 0; (part = pz_memory_part_at(i)) != NULL; i++)
-    json_object_set_new(object, part->key,
-                        compare_values(pz_memory_part(&diff->a.p.peak, part),
-                                       pz_memory_part(&diff->b.p.peak, part)));
+  for (size_t i = 0; (part = pz_memory_part_at(i)) != NULL; i++) {
+    const struct pz_compared_value value = pz_compare_values(pz_memory_part(&diff->a.p.peak, part),
+                                                             pz_memory_part(&diff->b.p.peak, part));
+    json_object_set_new(object, part->key, pz_record_json(&value_record, &value));
+  }
   return object;
 }
-PZ_CODEC(compared_step, "object", &value_record);
-PZ_CODEC(compared_peak, "object", &value_record);
 PZ_CODEC(compared_parts, "object, part to object", &value_record);
 PZ_CODEC(compared_memory, "object, part to object", &value_record);
 
-/* One of the two runs: what it is about, and its prediction. */
-struct diff_run {
-  struct pz_asked asked;
-  const struct pz_training_run *run;
+#define SIDE struct pz_diff_run
+static const struct pz_field side_fields[] = {
+    ASKED_NAMES(SIDE, asked),
+    PZ_ROW_FLAT(SIDE, run, &pz_training_run_record),
 };
-static const struct pz_field diff_run_fields[] = {
-    ASKED_NAMES(struct diff_run, asked),
-    ROW_FLAT(struct diff_run, run, &pz_training_run_record),
-};
-static const struct pz_record diff_run_record = PZ_RECORD(diff_run_fields, struct diff_run);
-static json_t *write_run_a(const void *value) {
-  const BOTH *both = value;
-  const struct diff_run run = {both->a, &both->diff->a};
-  return pz_record_json(&diff_run_record, &run);
-}
-static json_t *write_run_b(const void *value) {
-  const BOTH *both = value;
-  const struct diff_run run = {both->b, &both->diff->b};
-  return pz_record_json(&diff_run_record, &run);
-}
-PZ_CODEC(run_a, "object", &diff_run_record);
-PZ_CODEC(run_b, "object", &diff_run_record);
+static const struct pz_record side_record = PZ_RECORD(side_fields, SIDE);
 
+#define BOTH struct pz_diff_answer
 #define OF_DIFF(f, t, unit, ...) PZ_ROW_VIA(BOTH, diff, DIFF, f, t, #f, unit, __VA_ARGS__)
 static const struct pz_field diff_fields[] = {
     OF_DIFF(changes, PZ_FIELD_TEXT, NULL, "Changes from A to B"),
     OF_DIFF(verdict, PZ_FIELD_TEXT, NULL, "B beside A"),
-    PZ_ROW_MADE("a", &run_a_codec, NULL, "Prediction of A"),
-    PZ_ROW_MADE("b", &run_b_codec, NULL, "Prediction of B"),
+    PZ_ROW_IN(BOTH, a, PZ_FIELD_STRUCT, "a", &side_record, "Prediction of A"),
+    PZ_ROW_IN(BOTH, b, PZ_FIELD_STRUCT, "b", &side_record, "Prediction of B"),
     OF_DIFF(fields, PZ_FIELD_LIST, NULL, "Fields that differ", .record = &difference_record,
             .count_offset = offsetof(DIFF, n_fields)),
-    PZ_ROW_MADE("step_s", &compared_step_codec, "s", "Time of a training step"),
-    PZ_ROW_MADE("parts", &compared_parts_codec, "s", "Parts of the step"),
-    PZ_ROW_MADE("peak_bytes", &compared_peak_codec, "B", "Peak memory"),
-    PZ_ROW_MADE("memory", &compared_memory_codec, "B", "Peak memory by use"),
+    PZ_ROW_IN(BOTH, step_s, PZ_FIELD_STRUCT, "step_s", &value_record, "Time of a training step"),
+    PZ_ROW_BY(BOTH, diff, "parts", &compared_parts_codec, "Parts of the step"),
+    PZ_ROW_IN(BOTH, peak_bytes, PZ_FIELD_STRUCT, "peak_bytes", &value_record, "Peak memory"),
+    PZ_ROW_BY(BOTH, diff, "memory", &compared_memory_codec, "Peak memory by use"),
     OF_DIFF(path, PZ_FIELD_LIST, NULL, "Changes on the way from A to B", .record = &path_record,
             .count_offset = offsetof(DIFF, n_path)),
 };
@@ -342,20 +291,15 @@ const struct pz_record pz_diff_answer_record = PZ_RECORD(diff_fields, BOTH);
 /* ---- tune ----------------------------------------------------------------------------------- */
 
 #define TUNED struct pz_tuned_change
-static json_t *write_changed_field(const void *value) {
-  const char *name = pz_plan_field_name(((const TUNED *)value)->change->field);
-  return name ? json_string(name) : json_null();
-}
 static json_t *write_document(const void *member) {
   return json_incref((json_t *)(uintptr_t) * (const json_t *const *)member);
 }
-PZ_CODEC(changed_field, "text or null", NULL);
 PZ_CODEC(document, "object, plan file", NULL);
 
 #define OF_CHANGE(f, t, key, unit, ...)                                                            \
   PZ_ROW_VIA(TUNED, change, CHANGE, f, t, key, unit, __VA_ARGS__)
 static const struct pz_field tuned_fields[] = {
-    PZ_ROW_MADE("field", &changed_field_codec, NULL, "Field that changes; null: several"),
+    PZ_ROW(TUNED, field, PZ_FIELD_TEXT_OR_NULL, NULL, "Field that changes; null: several"),
     OF_CHANGE(options, PZ_FIELD_TEXT, "options", NULL, "Options to change"),
     OF_CHANGE(megatron, PZ_FIELD_TEXT_OR_NULL, "megatron", NULL,
               "The same as arguments of Megatron-LM; null: the run has none"),
@@ -370,26 +314,18 @@ static const struct pz_field tuned_fields[] = {
 const struct pz_record pz_tuned_change_record = PZ_RECORD(tuned_fields, TUNED);
 
 #define TUNE struct pz_tune_answer
-struct measured_step {
-  double step_s, predicted_s, error;
-};
+#define MEASURED struct pz_measured_step
 static const struct pz_field measured_fields[] = {
-    PZ_ROW(struct measured_step, step_s, PZ_FIELD_REAL, "s", "Measured time of a step"),
-    PZ_ROW(struct measured_step, predicted_s, PZ_FIELD_REAL, "s", "Prediction before correction"),
-    PZ_ROW(struct measured_step, error, PZ_FIELD_REAL, "ratio", "Predicted over measured, minus 1"),
+    PZ_ROW(MEASURED, step_s, PZ_FIELD_REAL, "s", "Measured time of a step"),
+    PZ_ROW(MEASURED, predicted_s, PZ_FIELD_REAL, "s", "Prediction before correction"),
+    PZ_ROW(MEASURED, error, PZ_FIELD_REAL, "ratio", "Predicted over measured, minus 1"),
 };
-static const struct pz_record measured_record = PZ_RECORD(measured_fields, struct measured_step);
-static json_t *write_measured(const void *value) {
-  const TUNE *tune = value;
-  const struct measured_step step = {tune->measured_s, tune->tuning->uncorrected_s,
-                                     tune->tuning->uncorrected_s / tune->measured_s - 1};
-  return tune->measured_s > 0 ? pz_record_json(&measured_record, &step) : json_null();
-}
+static const struct pz_record measured_record = PZ_RECORD(measured_fields, MEASURED);
+
 static json_t *write_run_origins(const void *value) {
   const struct pz_plan_tuning *tuning = ((const TUNE *)value)->tuning;
   return origins(tuning->fields, tuning->n_fields);
 }
-PZ_CODEC(measured, "object or null", &measured_record);
 PZ_CODEC(run_origins, "object, plan field to text", NULL);
 
 #define OF_TUNING(f, t, key, ...)                                                                  \
@@ -404,7 +340,8 @@ static const struct pz_field tune_fields[] = {
     OF_TUNED_RUN(notes, "Remarks on the run"),
     OF_TUNING(own, PZ_FIELD_STRUCT, "prediction", "Prediction of the run",
               .record = &pz_training_run_record),
-    PZ_ROW_MADE("measured", &measured_codec, NULL, "The measured step; null: not measured"),
+    PZ_ROW_IN(TUNE, measured, PZ_FIELD_OPTIONAL, "measured", &measured_record,
+              "The measured step; null: not measured"),
     PZ_ROW_IN(TUNE, best, PZ_FIELD_OPTIONAL, "best", &pz_tuned_change_record,
               "The best plan for the same devices and batch; null: none fits"),
     PZ_ROW_IN(TUNE, overlapped, PZ_FIELD_OPTIONAL, "overlapped", &pz_tuned_change_record,

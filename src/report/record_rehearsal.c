@@ -36,19 +36,6 @@ static const struct pz_field rank_fields[] = {
 };
 static const struct pz_record rank_record = PZ_RECORD(rank_fields, RANK);
 
-/* The predicted step with the measured compute is known only if the chip could be corrected. */
-static json_t *write_corrected_step(const void *value) {
-  const struct pz_rehearsal *found = ((const struct pz_rehearsal_answer *)value)->found;
-  return found->chip ? json_real(found->corrected.step_s) : json_null();
-}
-PZ_CODEC(corrected_step, "number or null", NULL);
-
-static json_t *write_corrected_chip(const void *value) {
-  const struct pz_rehearsal *found = ((const struct pz_rehearsal_answer *)value)->found;
-  return pz_chip_codec.write(&found->chip);
-}
-PZ_CODEC(corrected_chip, "object, chip.json", NULL);
-
 #define ANSWER struct pz_rehearsal_answer
 #define FOUND(f, t, key, unit, ...)                                                                \
   PZ_ROW_VIA(ANSWER, found, struct pz_rehearsal, f, t, key, unit, __VA_ARGS__)
@@ -68,11 +55,11 @@ static const struct pz_field answer_fields[] = {
     FOUND(spare_bytes, PZ_FIELD_REAL, "spare_bytes", "B",
           "Free memory of the fullest rank; below 0: missing memory"),
     FOUND(p.step_s, PZ_FIELD_REAL, "step_s", "s", "Predicted step with network and pipeline"),
-    PZ_ROW_MADE("corrected_step_s", &corrected_step_codec, "s",
-                "The same with the measured compute; null: not measured"),
+    PZ_ROW(ANSWER, corrected_step_s, PZ_FIELD_REAL_OR_NULL, "s",
+           "The same with the measured compute; null: not measured"),
     FOUND_MANY(factors, PZ_FIELD_LIST, &pz_step_factor_record, "Factors of the parts of a step"),
-    PZ_ROW_MADE("description", &corrected_chip_codec, NULL,
-                "The corrected chip as chip.json; null: no time was measured"),
+    FOUND(chip, PZ_FIELD_CUSTOM, "description", NULL,
+          "The corrected chip as chip.json; null: no time was measured", .codec = &pz_chip_codec),
     FOUND_MANY(notes, PZ_FIELD_TEXTS, NULL, "Remarks on the figures"),
 };
 const struct pz_record pz_rehearsal_record = PZ_RECORD(answer_fields, ANSWER);

@@ -22,34 +22,22 @@ static const struct pz_field group_fields[] = {
 static const struct pz_record group_record = PZ_RECORD(group_fields, GROUP);
 
 #define RUN struct pz_run_row
-/* What is known of a row that was predicted, otherwise null. */
-static json_t *write_step(const void *value) {
-  const RUN *row = value;
-  return row->predicted ? json_real(row->p.step_s) : json_null();
-}
-static json_t *write_peak(const void *value) {
-  const RUN *row = value;
-  return row->predicted ? json_real(row->p.peak_bytes) : json_null();
-}
+/* Whether the plan fits in memory; null for a row that was not predicted. */
 static json_t *write_fits(const void *value) {
   const RUN *row = value;
   return row->predicted ? json_boolean(pz_prediction_fits(&row->p)) : json_null();
 }
-static json_t *write_reason(const void *value) {
-  const RUN *row = value;
-  return row->predicted ? json_null() : pz_record_text(row->reason);
-}
-PZ_CODEC(step, "number or null", NULL);
-PZ_CODEC(peak, "number or null", NULL);
 PZ_CODEC(fits, "true or false or null", NULL);
-PZ_CODEC(reason, "text or null", NULL);
 
+/* A row that was not predicted has no step and no memory. */
 static const struct pz_field run_fields[] = {
     PZ_ROW(RUN, id, PZ_FIELD_TEXT, NULL, "Row of the table"),
-    PZ_ROW_MADE("step_s", &step_codec, "s", "Predicted time of a step; null: not predicted"),
-    PZ_ROW_MADE("peak_bytes", &peak_codec, "B", "Predicted peak memory of a device"),
+    PZ_ROW_AS(RUN, p.step_s, PZ_FIELD_REAL_KNOWN, "step_s", "s",
+              "Predicted time of a step; null: not predicted"),
+    PZ_ROW_AS(RUN, p.peak_bytes, PZ_FIELD_REAL_KNOWN, "peak_bytes", "B",
+              "Predicted peak memory of a device"),
     PZ_ROW_MADE("fits", &fits_codec, NULL, "The plan fits in memory"),
-    PZ_ROW_MADE("reason", &reason_codec, NULL, "Why the row was not predicted; null: it was"),
+    PZ_ROW(RUN, reason, PZ_FIELD_CHARS_KNOWN, NULL, "Why the row was not predicted; null: it was"),
 };
 static const struct pz_record run_record = PZ_RECORD(run_fields, RUN);
 

@@ -56,19 +56,6 @@ static const struct pz_field layer_fields[] = {
     PZ_ROW_NAMED(SCHEDULE, direction, "direction", direction_names, "forward or backward"),
 };
 static const struct pz_record layer_record = PZ_RECORD(layer_fields, SCHEDULE);
-static json_t *write_layer(const void *member) {
-  const SCHEDULE *schedule = member;
-  return schedule->layer ? pz_record_json(&layer_record, schedule) : json_object();
-}
-PZ_CODEC(layer, "object", &layer_record);
-
-static json_t *write_gap(const void *member) {
-  const SCHEDULE *schedule = member;
-  return json_real(pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s));
-}
-static json_t *write_outcome(const void *member) {
-  return json_string(((const SCHEDULE *)member)->optimal ? "optimal" : "feasible");
-}
 /* An object with the utilisation of every resource; null: the problem does not contain it. */
 static json_t *write_use(const void *member) {
   static const char *const keys[PZ_RESOURCES] = {"tensor", "vector", "link", "hbm", "glb", "power"};
@@ -91,8 +78,6 @@ static json_t *write_statistics(const void *member) {
   }
   return object;
 }
-PZ_CODEC(gap, "number", NULL);
-PZ_CODEC(outcome, "text", NULL);
 PZ_CODEC(use, "object, resource to number", NULL);
 PZ_CODEC(statistics, "object, technique to object", &technique_record);
 
@@ -105,16 +90,11 @@ PZ_CODEC(statistics, "object, technique to object", &technique_record);
     .codec = (c), .meaning = __VA_ARGS__                                                           \
   }
 static const struct pz_field solved_fields[] = {
-    {.key = "",
-     .type = PZ_FIELD_FLAT,
-     .via = true,
-     .via_offset = offsetof(SOLVED, schedule),
-     .codec = &layer_codec,
-     .record = &layer_record},
+    PZ_ROW_FLAT(SOLVED, layer, &layer_record),
     OF_SCHEDULE(makespan_s, PZ_FIELD_REAL, "makespan", "s", "Makespan, in the unit of an instance"),
     OF_SCHEDULE(lower_bound_s, PZ_FIELD_REAL, "lower_bound", "s", "Proven lower bound of it"),
-    MADE("gap", &gap_codec, "(makespan - lower_bound) / makespan"),
-    MADE("outcome", &outcome_codec, "optimal or feasible"),
+    PZ_ROW(SOLVED, gap, PZ_FIELD_REAL, "ratio", "(makespan - lower_bound) / makespan"),
+    PZ_ROW(SOLVED, outcome, PZ_FIELD_TEXT, NULL, "optimal or feasible"),
     OF_SCHEDULE(stop, PZ_FIELD_ENUM, "stop", NULL, "Why the solver stopped: proved, steps or time",
                 .names = stop_names),
     OF_SCHEDULE(steps, PZ_FIELD_INT, "steps", NULL, "Steps of the solver"),
@@ -134,41 +114,34 @@ const struct pz_record pz_solved_schedule_record = PZ_RECORD(solved_fields, SOLV
 static json_t *write_plan(const void *member) { return pz_plan_json(member); }
 PZ_CODEC(plan, "object, plan", NULL);
 
-/* What a training plan adds: its network, its fields and the number of microbatches. */
+#define PLAN struct pz_scheduled_plan
+#define OF_PASSES(f, t, ...)                                                                       \
+  PZ_ROW_VIA(PLAN, passes, struct pz_plan_schedules, f, t, #f, NULL, __VA_ARGS__)
 static const struct pz_field plan_fields[] = {
-    PZ_ROW(ANSWER, cluster, PZ_FIELD_TEXT_OR_NULL, NULL, "Network; null: the chip's own link"),
-    PZ_ROW_VIA(ANSWER, passes, struct pz_plan_schedules, plan, PZ_FIELD_CUSTOM, "plan", NULL,
-               "Fields of the plan", .codec = &plan_codec),
-    PZ_ROW_VIA(ANSWER, passes, struct pz_plan_schedules, microbatches, PZ_FIELD_INT, "microbatches",
-               NULL, "Runs of each pass in a step"),
+    PZ_ROW(PLAN, cluster, PZ_FIELD_TEXT_OR_NULL, NULL, "Network; null: the chip's own link"),
+    OF_PASSES(plan, PZ_FIELD_CUSTOM, "Fields of the plan", .codec = &plan_codec),
+    OF_PASSES(microbatches, PZ_FIELD_INT, "Runs of each pass in a step"),
 };
-static const struct pz_record plan_record = PZ_RECORD(plan_fields, ANSWER);
-static json_t *write_of_plan(const void *value) {
-  return ((const ANSWER *)value)->passes ? pz_record_json(&plan_record, value) : json_object();
-}
-PZ_CODEC(of_plan, "object", &plan_record);
+static const struct pz_record plan_record = PZ_RECORD(plan_fields, PLAN);
 
+#define TOTALS struct pz_schedule_totals
 static const struct pz_field total_fields[] = {
-    PZ_ROW_AS(ANSWER, total_s[PZ_FORWARD], PZ_FIELD_REAL, "forward_s", "s", "Forward passes"),
-    PZ_ROW_AS(ANSWER, total_s[PZ_BACKWARD], PZ_FIELD_REAL, "backward_s", "s", "Backward passes"),
+    PZ_ROW(TOTALS, forward_s, PZ_FIELD_REAL, "s", "Forward passes"),
+    PZ_ROW(TOTALS, backward_s, PZ_FIELD_REAL, "s", "Backward passes"),
 };
-static const struct pz_record total_record = PZ_RECORD(total_fields, ANSWER);
-static json_t *write_totals(const void *value) {
-  return ((const ANSWER *)value)->all_layers ? pz_record_json(&total_record, value) : json_null();
-}
-PZ_CODEC(totals, "object", &total_record);
+static const struct pz_record total_record = PZ_RECORD(total_fields, TOTALS);
 
 static const struct pz_field answer_fields[] = {
     PZ_ROW(ANSWER, model, PZ_FIELD_TEXT, NULL, "Model"),
     PZ_ROW(ANSWER, chip, PZ_FIELD_TEXT, NULL, "Chip"),
-    {.key = "", .type = PZ_FIELD_FLAT, .codec = &of_plan_codec, .record = &plan_record},
+    PZ_ROW_FLAT(ANSWER, plan, &plan_record),
     PZ_ROW(ANSWER, modes, PZ_FIELD_TEXT_OR_NULL, NULL, "Modes of operators (--modes)",
            .omitted = PZ_OMITTED_IF_NULL),
     PZ_ROW(ANSWER, exclusive, PZ_FIELD_TEXT_OR_NULL, NULL,
            "What an operator on all cores excludes (--exclusive)", .omitted = PZ_OMITTED_IF_NULL),
     PZ_ROW_MANY(ANSWER, layers, n_layers, PZ_FIELD_LIST, "layers", &pz_solved_schedule_record,
                 "Schedules of the layers"),
-    PZ_ROW_MADE("totals", &totals_codec, NULL, "Sums over all layers of the model",
-                .omitted = PZ_OMITTED_IF_NULL),
+    PZ_ROW_IN(ANSWER, totals, PZ_FIELD_OPTIONAL, "totals", &total_record,
+              "Sums over all layers of the model", .omitted = PZ_OMITTED_IF_NULL),
 };
 const struct pz_record pz_schedule_answer_record = PZ_RECORD(answer_fields, ANSWER);

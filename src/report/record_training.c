@@ -118,32 +118,6 @@ static json_t *write_fits(const void *value) {
 }
 PZ_CODEC(fits, "true or false", NULL);
 
-static json_t *write_stages(const void *value) {
-  const RUN *run = value;
-  json_t *list = json_array();
-  for (int64_t k = 0; k < run->plan.pp; k++)
-    json_array_append_new(list, pz_record_json(&pz_training_memory_record, &run->stages[k]));
-  return list;
-}
-PZ_CODEC(stages, "array of objects", &pz_training_memory_record);
-
-/* A list with a number for each pipeline stage. */
-static json_t *stage_reals(const double *values, int64_t stages) {
-  json_t *list = json_array();
-  for (int64_t k = 0; k < stages; k++) json_array_append_new(list, json_real(values[k]));
-  return list;
-}
-static json_t *write_stage_s(const void *value) {
-  const RUN *run = value;
-  return stage_reals(run->stage_s, run->plan.pp);
-}
-static json_t *write_reserved_stages(const void *value) {
-  const RUN *run = value;
-  return stage_reals(run->reserved_bytes, run->plan.pp);
-}
-PZ_CODEC(stage_s, "array of numbers", NULL);
-PZ_CODEC(reserved_stages, "array of numbers", NULL);
-
 /* Memory of the host, which is used by plans with offloading. */
 #define HOST(f, unit, meaning) PZ_ROW(PREDICTION, f, PZ_FIELD_REAL, unit, meaning)
 static const struct pz_field host_fields[] = {
@@ -158,6 +132,10 @@ static json_t *write_host(const void *member) {
 }
 PZ_CODEC(host, "object", &host_record);
 
+/* A list with an item for every pipeline stage. */
+#define BY_STAGE(f, t, key, unit, ...)                                                             \
+  PZ_ROW_AS(RUN, f, t, key, unit, __VA_ARGS__, .count_offset = offsetof(RUN, plan.pp),             \
+            .wide_count = true)
 static const struct pz_field run_fields[] = {
     PZ_ROW_IN(RUN, p, PZ_FIELD_FLAT, "", &prediction_record, NULL),
     PZ_ROW_MADE("tokens_per_day", &tokens_per_day_codec, NULL, "Tokens in a day"),
@@ -169,10 +147,12 @@ static const struct pz_field run_fields[] = {
     PZ_ROW_MADE("fits", &fits_codec, NULL, "The plan fits in the memory of device and host"),
     PZ_ROW_IN(RUN, p.peak, PZ_FIELD_STRUCT, "memory", &pz_training_memory_record,
               "Peak memory of the fullest stage by use"),
-    PZ_ROW_MADE("stages", &stages_codec, NULL, "Peak memory of every stage by use"),
-    PZ_ROW_MADE("stage_s", &stage_s_codec, "s", "Busy time of a device of every stage in a step"),
-    PZ_ROW_MADE("reserved_stages", &reserved_stages_codec, "B",
-                "Memory that the allocator of every stage reserves"),
+    BY_STAGE(stages, PZ_FIELD_LIST, "stages", NULL, "Peak memory of every stage by use",
+             .record = &pz_training_memory_record),
+    BY_STAGE(stage_s, PZ_FIELD_REAL_LIST, "stage_s", "s",
+             "Busy time of a device of every stage in a step"),
+    BY_STAGE(reserved_bytes, PZ_FIELD_REAL_LIST, "reserved_stages", "B",
+             "Memory that the allocator of every stage reserves"),
     PZ_ROW_IN(RUN, p.parts, PZ_FIELD_STRUCT, "parts", &part_record,
               "Parts of the step, which add up to step_s"),
     PZ_ROW_IN(RUN, p, PZ_FIELD_STRUCT, "hidden", &hidden_record,
@@ -268,52 +248,20 @@ const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
   return grown_part;
 }
 
-#define FOUND struct pz_found_plan
-/* The number of layers of every stage: all of them, or those that are recomputed. */
-static json_t *stage_layers(const FOUND *found, bool recomputed) {
-  json_t *list = json_array();
-  for (int64_t k = 0; k < found->run->plan.pp; k++) {
-    struct pz_stage_layers stage = pz_training_run_stage(found->run, k);
-    json_array_append_new(list,
-                          json_integer((json_int_t)(recomputed ? stage.again : stage.layers)));
-  }
-  return list;
-}
-static json_t *write_stage_layers(const void *value) { return stage_layers(value, false); }
-static json_t *write_recomputed_layers(const void *value) { return stage_layers(value, true); }
-PZ_CODEC(stage_layers, "array of integers", NULL);
-PZ_CODEC(recomputed_layers, "array of integers", NULL);
-
-/* How a plan differs from the best one. */
-struct slower_plan {
-  double slower, grown_s;
-  const char *grown_part;
-};
+#define SLOWER struct pz_slower_plan
 static const struct pz_field slower_fields[] = {
-    PZ_ROW(struct slower_plan, slower, PZ_FIELD_REAL, "ratio",
-           "Step over that of the chosen plan, minus 1"),
-    PZ_ROW(struct slower_plan, grown_part, PZ_FIELD_TEXT_OR_NULL, NULL,
+    PZ_ROW(SLOWER, slower, PZ_FIELD_REAL, "ratio", "Step over that of the chosen plan, minus 1"),
+    PZ_ROW(SLOWER, grown_part, PZ_FIELD_TEXT_OR_NULL, NULL,
            "Part of the step that is longer by most; null: none"),
-    PZ_ROW(struct slower_plan, grown_s, PZ_FIELD_REAL, "s", "Difference of this part"),
+    PZ_ROW(SLOWER, grown_s, PZ_FIELD_REAL, "s", "Difference of this part"),
 };
-static const struct pz_record slower_record = PZ_RECORD(slower_fields, struct slower_plan);
-static json_t *write_slower(const void *value) {
-  const FOUND *found = value;
-  if (!found->best) return json_object();
-  struct slower_plan plan = {.slower = found->run->p.step_s / found->best->p.step_s - 1};
-  const struct pz_part_info *part = pz_grown_part(&found->best->p, &found->run->p, &plan.grown_s);
-  plan.grown_part = part ? part->key : NULL;
-  return pz_record_json(&slower_record, &plan);
-}
-PZ_CODEC(slower, "object", &slower_record);
+static const struct pz_record slower_record = PZ_RECORD(slower_fields, SLOWER);
 
-/* `ep` is a field of the plan only if it was searched; models with experts always state it. */
-static json_t *write_experts(const void *value) {
-  const FOUND *found = value;
-  return found->experts ? json_integer((json_int_t)found->run->plan.ep) : json_null();
-}
-PZ_CODEC(experts, "integer", NULL);
-
+#define FOUND struct pz_found_plan
+/* A list with a number of layers for every pipeline stage. */
+#define LAYERS(f, key, meaning)                                                                    \
+  PZ_ROW_AS(FOUND, f, PZ_FIELD_INT_LIST, key, NULL, meaning,                                       \
+            .count_offset = offsetof(FOUND, n_stages))
 #define OF_RUN(f, t, key, unit, ...) PZ_ROW_VIA(FOUND, run, RUN, f, t, key, unit, __VA_ARGS__)
 static const struct pz_field found_fields[] = {
     OF_RUN(p.step_s, PZ_FIELD_REAL, "step_s", "s", "Time of a training step"),
@@ -329,14 +277,37 @@ static const struct pz_field found_fields[] = {
     OF_RUN(p.host_bytes, PZ_FIELD_REAL, "host_bytes", "B", "Memory of the host per device",
            .omitted = PZ_OMITTED_IF_EMPTY),
     OF_RUN(plan, PZ_FIELD_FLAT, "", NULL, NULL, .codec = &plan_codec),
-    PZ_ROW_MADE("stage_layers", &stage_layers_codec, NULL, "Layers of every stage"),
-    PZ_ROW_MADE("recompute_by_stage", &recomputed_layers_codec, NULL,
-                "Layers of every stage that are recomputed"),
-    {.key = "", .type = PZ_FIELD_FLAT, .codec = &slower_codec, .record = &slower_record},
-    PZ_ROW_MADE("ep", &experts_codec, NULL, "Expert-parallel degree",
-                .omitted = PZ_OMITTED_IF_NULL),
+    LAYERS(stage_layers, "stage_layers", "Layers of every stage"),
+    LAYERS(recomputed_layers, "recompute_by_stage", "Layers of every stage that are recomputed"),
+    PZ_ROW_FLAT(FOUND, slower, &slower_record),
+    PZ_ROW(FOUND, ep, PZ_FIELD_INT, NULL, "Expert-parallel degree of models with experts",
+           .omitted = PZ_OMITTED_IF_EMPTY),
 };
 const struct pz_record pz_found_plan_record = PZ_RECORD(found_fields, FOUND);
+
+FOUND *pz_found_plan_new(struct pz_call *call, const RUN *run, const RUN *best, int64_t experts) {
+  if (!run) return NULL;
+  FOUND *found = pz_alloc(call, 1, sizeof *found);
+  uint32_t n = (uint32_t)run->plan.pp;
+  int64_t *layers = pz_alloc(call, n, sizeof *layers);
+  int64_t *recomputed = pz_alloc(call, n, sizeof *recomputed);
+  for (uint32_t k = 0; k < n; k++) {
+    struct pz_stage_layers stage = pz_training_run_stage(run, k);
+    layers[k] = stage.layers;
+    recomputed[k] = stage.again;
+  }
+  *found =
+      (FOUND){.run = run, .stage_layers = layers, .recomputed_layers = recomputed, .n_stages = n};
+  /* `ep` is a field of the plan only if it was searched; models with experts always state it. */
+  if (experts) found->ep = run->plan.ep;
+  if (!best) return found;
+  SLOWER *slower = pz_alloc(call, 1, sizeof *slower);
+  const struct pz_part_info *part = pz_grown_part(&best->p, &run->p, &slower->grown_s);
+  slower->slower = run->p.step_s / best->p.step_s - 1;
+  slower->grown_part = part ? part->key : NULL;
+  found->slower = slower;
+  return found;
+}
 
 #define SWITCHED struct pz_switched
 static const struct pz_field switched_fields[] = {
@@ -345,74 +316,52 @@ static const struct pz_field switched_fields[] = {
 };
 static const struct pz_record switched_record = PZ_RECORD(switched_fields, SWITCHED);
 
-#define PLANS struct pz_training_plans
-/* "full", "none", "selective", or "partial" if some layers are recomputed in full. */
-static json_t *write_recompute(const void *value) {
-  const RUN *run = ((const PLANS *)value)->runs[0];
-  if (run->plan.recompute != PZ_RECOMPUTATION_FULL)
-    return json_string(pz_recomputation_names[run->plan.recompute]);
-  int64_t n_recomputed = 0;
-  for (int64_t k = 0; k < run->plan.pp; k++) n_recomputed += pz_training_run_stage(run, k).again;
-  if (n_recomputed == run->layers) return json_string("full");
-  return json_string(n_recomputed > 0 ? "partial" : "none");
-}
-PZ_CODEC(recompute, "text", NULL);
-
-static json_t *write_best_run(const void *value) {
-  return pz_record_json(&pz_training_run_record, ((const PLANS *)value)->runs[0]);
-}
-static json_t *write_best_devices(const void *value) {
-  return json_integer((json_int_t)((const PLANS *)value)->runs[0]->plan.devices);
-}
-static json_t *write_best_plan(const void *value) {
-  const PLANS *plans = value;
-  const FOUND best = {.run = plans->runs[0], .experts = plans->experts};
-  return pz_record_json(&pz_found_plan_record, &best);
-}
-static json_t *write_others(const void *value) {
-  const PLANS *plans = value;
-  json_t *list = json_array();
-  for (uint32_t i = 1; i < plans->n; i++) {
-    const FOUND other = {plans->runs[i], plans->runs[0], plans->experts};
-    json_array_append_new(list, pz_record_json(&pz_found_plan_record, &other));
-  }
-  return list;
-}
-/* A plan that was not chosen, or null. */
-static json_t *write_rejected(const PLANS *plans, const RUN *run) {
-  const FOUND found = {.run = run, .best = plans->runs[0]};
-  return run ? pz_record_json(&pz_found_plan_record, &found) : json_null();
-}
-static json_t *write_all_devices(const void *value) {
-  return write_rejected(value, ((const PLANS *)value)->all_devices);
-}
-static json_t *write_fastest(const void *value) {
-  return write_rejected(value, ((const PLANS *)value)->fastest);
-}
-PZ_CODEC(best_run, "object", &pz_training_run_record);
-PZ_CODEC(best_devices, "integer", NULL);
-PZ_CODEC(best_plan, "object", &pz_found_plan_record);
-PZ_CODEC(others, "array of objects", &pz_found_plan_record);
-PZ_CODEC(all_devices, "object", &pz_found_plan_record);
-PZ_CODEC(fastest, "object", &pz_found_plan_record);
-
-static const struct pz_field plans_fields[] = {
-    {.key = "", .type = PZ_FIELD_FLAT, .codec = &best_run_codec, .record = &pz_training_run_record},
-    PZ_ROW_MADE("devices_used", &best_devices_codec, NULL, "Devices that the plan uses"),
-    PZ_ROW_MADE("recompute", &recompute_codec, NULL, "none, selective, partial or full"),
-    PZ_ROW_MADE("plan", &best_plan_codec, NULL, "The chosen plan"),
-    PZ_ROW_IN(PLANS, certificate, PZ_FIELD_STRUCT, "certificate", &pz_plan_certificate_record,
-              "Proof that the plan is the best of its space"),
-    PZ_ROW(PLANS, stopped, PZ_FIELD_BOOL, NULL, "The search ended early: this is the best so far",
-           .omitted = PZ_OMITTED_IF_EMPTY),
-    PZ_ROW_MADE("others", &others_codec, NULL, "The best plans of other kinds"),
-    PZ_ROW_MANY(PLANS, switched, n_switched, PZ_FIELD_LIST, "switched", &switched_record,
-                "Options that the plan switches on"),
-    PZ_ROW_MADE("all_devices", &all_devices_codec, NULL,
-                "The best plan on all devices, if the chosen one leaves some idle",
-                .omitted = PZ_OMITTED_IF_NULL),
-    PZ_ROW_MADE("fastest", &fastest_codec, NULL,
-                "The fastest plan, if a simpler one within the tie was chosen",
-                .omitted = PZ_OMITTED_IF_NULL),
+#define PLACED struct pz_placed_plans
+#define OF_PLANS(f, t, name, ...)                                                                  \
+  PZ_ROW_VIA(PLACED, plans, struct pz_training_plans, f, t, name, NULL, __VA_ARGS__)
+static const struct pz_field placed_fields[] = {
+    PZ_ROW_FLAT(PLACED, best, &pz_training_run_record),
+    PZ_ROW_VIA(PLACED, best, RUN, plan.devices, PZ_FIELD_INT, "devices_used", NULL,
+               "Devices that the plan uses"),
+    PZ_ROW(PLACED, recompute, PZ_FIELD_TEXT, NULL, "none, selective, partial or full"),
+    PZ_ROW_IN(PLACED, plan, PZ_FIELD_OPTIONAL, "plan", &pz_found_plan_record, "The chosen plan"),
+    OF_PLANS(certificate, PZ_FIELD_STRUCT, "certificate",
+             "Proof that the plan is the best of its space", .record = &pz_plan_certificate_record),
+    OF_PLANS(stopped, PZ_FIELD_BOOL, "stopped", "The search ended early: this is the best so far",
+             .omitted = PZ_OMITTED_IF_EMPTY),
+    PZ_ROW_MANY(PLACED, others, n_others, PZ_FIELD_LIST, "others", &pz_found_plan_record,
+                "The best plans of other kinds"),
+    OF_PLANS(switched, PZ_FIELD_LIST, "switched", "Options that the plan switches on",
+             .record = &switched_record,
+             .count_offset = offsetof(struct pz_training_plans, n_switched)),
+    PZ_ROW_IN(PLACED, all_devices, PZ_FIELD_OPTIONAL, "all_devices", &pz_found_plan_record,
+              "The best plan on all devices, if the chosen one leaves some idle",
+              .omitted = PZ_OMITTED_IF_NULL),
+    PZ_ROW_IN(PLACED, fastest, PZ_FIELD_OPTIONAL, "fastest", &pz_found_plan_record,
+              "The fastest plan, if a simpler one within the tie was chosen",
+              .omitted = PZ_OMITTED_IF_NULL),
 };
-const struct pz_record pz_training_plans_record = PZ_RECORD(plans_fields, PLANS);
+const struct pz_record pz_placed_plans_record = PZ_RECORD(placed_fields, PLACED);
+
+PLACED *pz_placed_plans_new(struct pz_call *call, const struct pz_training_plans *plans) {
+  PLACED *placed = pz_alloc(call, 1, sizeof *placed);
+  const RUN *best = plans->runs[0];
+  placed->plans = plans;
+  placed->best = best;
+  placed->plan = pz_found_plan_new(call, best, NULL, plans->experts);
+  placed->all_devices = pz_found_plan_new(call, plans->all_devices, best, 0);
+  placed->fastest = pz_found_plan_new(call, plans->fastest, best, 0);
+  placed->n_others = plans->n - 1;
+  struct pz_found_plan *others = pz_alloc(call, placed->n_others, sizeof *others);
+  for (uint32_t i = 1; i < plans->n; i++)
+    others[i - 1] = *pz_found_plan_new(call, plans->runs[i], best, plans->experts);
+  placed->others = others;
+  placed->recompute = pz_recomputation_names[best->plan.recompute];
+  if (best->plan.recompute != PZ_RECOMPUTATION_FULL) return placed;
+  /* a full recomputation of only some layers is "partial" */
+  int64_t n_recomputed = 0;
+  for (uint32_t k = 0; k < placed->plan->n_stages; k++)
+    n_recomputed += placed->plan->recomputed_layers[k];
+  if (n_recomputed < best->layers) placed->recompute = n_recomputed > 0 ? "partial" : "none";
+  return placed;
+}

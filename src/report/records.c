@@ -15,7 +15,7 @@ static const struct pz_named_record records[] = {
     {"place", "phaze place: the chosen plan", &pz_place_answer_record},
     {"scaling", "phaze place with several --devices", &pz_scaling_answer_record},
     {"plans", "The chosen plan with its prediction, proof and alternatives",
-     &pz_training_plans_record},
+     &pz_placed_plans_record},
     {"found_plan", "A plan that a search found", &pz_found_plan_record},
     {"certificate", "Proof that a plan is the best of its space", &pz_plan_certificate_record},
     {"memory", "Peak memory of a device by use", &pz_training_memory_record},
@@ -69,10 +69,13 @@ static const char *schema_type(const struct pz_field *field) {
   case PZ_FIELD_TEXT:
   case PZ_FIELD_CHARS:
   case PZ_FIELD_ENUM: return "text";
-  case PZ_FIELD_TEXT_OR_NULL: return "text or null";
+  case PZ_FIELD_TEXT_OR_NULL:
+  case PZ_FIELD_CHARS_KNOWN: return "text or null";
   case PZ_FIELD_TEXTS: return "array of texts";
-  case PZ_FIELD_REALS: return "array of numbers";
-  case PZ_FIELD_COUNTS: return "array of integers";
+  case PZ_FIELD_REALS:
+  case PZ_FIELD_REAL_LIST: return "array of numbers";
+  case PZ_FIELD_COUNTS:
+  case PZ_FIELD_INT_LIST: return "array of integers";
   case PZ_FIELD_STRUCT:
   case PZ_FIELD_FLAT: return "object";
   case PZ_FIELD_OPTIONAL: return "object or null";
@@ -91,11 +94,11 @@ struct schema {
 
 static void add_record(struct schema *schema, const char *prefix, const struct pz_record *record);
 
-/* Adds fields that stand among those of the outer object.  If a codec writes them, it can leave all
- * of them out. */
+/* Adds fields that stand among those of the outer object.  If a codec writes them, or they are
+ * behind a pointer, all of them can be missing. */
 static void add_part(struct schema *schema, const char *prefix, const struct pz_field *field) {
   bool was_optional = schema->optional;
-  schema->optional = was_optional || field->codec;
+  schema->optional = was_optional || field->codec || field->via;
   add_record(schema, prefix, field->codec ? field->codec->record : field->record);
   schema->optional = was_optional;
 }

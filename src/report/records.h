@@ -126,6 +126,7 @@ extern const struct pz_record pz_model_estimate_record;
 /* The results of a rehearsal with the model and the chip of its plan. */
 struct pz_rehearsal_answer {
   const char *model, *chip;
+  double corrected_step_s; /* NAN: no time was measured */
   const struct pz_rehearsal *found;
 };
 extern const struct pz_record pz_rehearsal_record;
@@ -136,17 +137,43 @@ extern const struct pz_record pz_runs_record;
 /* ---- training plans ------------------------------------------------------------------------- */
 
 /* Structs of phaze.h with the names of the records. */
-extern const struct pz_record pz_training_run_record, pz_training_plans_record,
-    pz_training_memory_record, pz_plan_certificate_record, pz_run_cost_record;
+extern const struct pz_record pz_training_run_record, pz_training_memory_record,
+    pz_plan_certificate_record, pz_run_cost_record;
 /* The certificate without the two reasons for which plans are excluded. */
 extern const struct pz_record pz_short_certificate_record;
 
-/* A plan beside the best one (NULL: it is the best); `experts`: those of the model, or 0. */
+/* How a plan differs from the chosen one; grown_part: the part of its step that is longer by most. */
+struct pz_slower_plan {
+  double slower, grown_s;
+  const char *grown_part;
+};
+
+/* A plan that a search found; `slower` is NULL for the chosen one. */
 struct pz_found_plan {
-  const struct pz_training_run *run, *best;
-  int64_t experts;
+  const struct pz_training_run *run;
+  const int64_t *stage_layers, *recomputed_layers; /* by pipeline stage */
+  uint32_t n_stages;
+  const struct pz_slower_plan *slower;
+  int64_t ep; /* 0: the model has no experts */
 };
 extern const struct pz_record pz_found_plan_record;
+
+/* Returns a plan beside the best one (NULL: it is the best itself); NULL if `run` is NULL.
+ * `experts`: the number of experts of the model. */
+struct pz_found_plan *pz_found_plan_new(struct pz_call *call, const struct pz_training_run *run,
+                                        const struct pz_training_run *best, int64_t experts);
+
+/* The chosen plan with its prediction and the plans that were not chosen. */
+struct pz_placed_plans {
+  const struct pz_training_plans *plans;
+  const struct pz_training_run *best;
+  const char *recompute;
+  const struct pz_found_plan *plan, *all_devices, *fastest, *others;
+  uint32_t n_others;
+};
+extern const struct pz_record pz_placed_plans_record;
+struct pz_placed_plans *pz_placed_plans_new(struct pz_call *call,
+                                            const struct pz_training_plans *plans);
 
 /* Returns the part of the step time of `other` that exceeds the same part of `best` most, and the
  * difference in *grown_s.  Returns NULL if no part is longer. */
@@ -180,7 +207,7 @@ struct pz_compared_plan {
 struct pz_place_answer {
   struct pz_asked asked;
   int64_t devices, batch;
-  const struct pz_training_plans *plans;
+  const struct pz_placed_plans *placed;
   const struct pz_run_cost *cost;
   const struct pz_compared_plan *compared;
   const bool *late;
@@ -188,11 +215,19 @@ struct pz_place_answer {
 extern const struct pz_record pz_place_answer_record;
 
 /* One number of devices of the answer for several. */
-struct pz_scaled_plans {
+struct pz_scaled_plan {
   const struct pz_scaling_row *row;
-  const struct pz_training_run *run; /* NULL: nothing fits */
+  const struct pz_training_run *run;
+  double tokens_per_s;
+  const struct pz_found_plan *plan;
   const struct pz_run_cost *cost;
   const bool *cheapest, *late;
+};
+struct pz_scaled_plans {
+  const struct pz_scaling_row *row;
+  bool fits, stopped;
+  const struct pz_plan_certificate *certificate;
+  const struct pz_scaled_plan *chosen; /* NULL: nothing fits */
 };
 struct pz_scaling_answer {
   struct pz_asked asked;
@@ -202,23 +237,38 @@ struct pz_scaling_answer {
 };
 extern const struct pz_record pz_scaling_answer_record;
 
+/* A value of both runs of `phaze diff`. */
+struct pz_compared_value {
+  double a, b, difference;
+};
+struct pz_compared_value pz_compare_values(double a, double b);
+
 /* The answer of `phaze diff`. */
+struct pz_diff_run {
+  struct pz_asked asked;
+  const struct pz_training_run *run;
+};
 struct pz_diff_answer {
-  struct pz_asked a, b;
+  struct pz_diff_run a, b;
   const struct pz_plan_diff *diff;
+  struct pz_compared_value step_s, peak_bytes;
 };
 extern const struct pz_record pz_diff_answer_record;
 
 /* The answer of `phaze tune`: plans are those of plan files, which the call owns. */
 struct pz_tuned_change {
+  const char *field; /* that changes; NULL: several */
   const struct pz_plan_change *change;
   const json_t *plan;
+};
+struct pz_measured_step {
+  double step_s, predicted_s, error;
 };
 struct pz_tune_answer {
   const struct pz_plan_tuning *tuning;
   const struct pz_run_plan *run;
   const json_t *run_plan;
-  double measured_s; /* 0: not measured */
+  const struct pz_measured_step *measured; /* NULL: not measured */
   const struct pz_tuned_change *best, *overlapped, *changes;
   uint32_t n_changes;
 };
@@ -229,29 +279,43 @@ extern const struct pz_record pz_tune_answer_record, pz_tuned_change_record;
 /* A schedule with the time that the solver needed; NAN: not measured. */
 struct pz_solved_schedule {
   const struct pz_layer_schedule *schedule;
-  double solving_s;
+  const struct pz_layer_schedule *layer; /* the same, or NULL for an instance */
+  double gap, solving_s;
+  const char *outcome; /* "optimal" or "feasible" */
 };
 extern const struct pz_record pz_solved_schedule_record;
 
-/* The answer of `phaze schedule` for a model, or for a training plan (otherwise `passes` is NULL).
- * total_s is indexed by enum pz_direction and written if all layers of the model are in the list. */
-struct pz_schedule_answer {
-  const char *model, *chip, *cluster, *modes, *exclusive;
+/* What a training plan adds to the answer of `phaze schedule`. */
+struct pz_scheduled_plan {
+  const char *cluster; /* NULL: the chip's own link */
   const struct pz_plan_schedules *passes;
+};
+struct pz_schedule_totals {
+  double forward_s, backward_s;
+};
+
+/* The answer of `phaze schedule` for a model, or for a training plan (otherwise `plan` is NULL).
+ * `totals` is NULL unless all layers of the model are in the list. */
+struct pz_schedule_answer {
+  const char *model, *chip, *modes, *exclusive;
+  const struct pz_scheduled_plan *plan;
   const struct pz_solved_schedule *layers;
   uint32_t n_layers;
-  bool all_layers;
-  double total_s[2];
+  const struct pz_schedule_totals *totals;
 };
 extern const struct pz_record pz_schedule_answer_record;
 
 /* ---- searches ------------------------------------------------------------------------------- */
 
-/* The time of a search; if a finished run was loaded, `reused` is set and only the total counts. */
+/* The time of a search, or of a command that loaded a finished run (`searched` is NULL). */
+struct pz_searched {
+  double bounds_s, search_s, result_s;
+  int64_t evaluations;
+};
 struct pz_search_times {
   bool reused;
-  double bounds_s, search_s, result_s, total_s;
-  int64_t evaluations;
+  const struct pz_searched *searched;
+  double total_s;
   uint32_t threads;
 };
 extern const struct pz_record pz_search_times_record;
@@ -261,7 +325,8 @@ struct pz_partition_answer {
   const char *model, *chip;
   int64_t devices, batch;
   double hbm_bytes, seconds;
-  const struct pz_partitions *found;
+  const struct pz_partition *plan, *others;
+  uint32_t n_others;
 };
 extern const struct pz_record pz_partition_answer_record;
 
