@@ -127,6 +127,12 @@ struct pz_record {
 /* An object whose values are members of the same struct, described by the record r. */
 #define PZ_ROW_PART(name, r, ...)                                                                  \
   { .key = (name), .type = PZ_FIELD_STRUCT, .record = (r), .meaning = __VA_ARGS__ }
+/* The struct that the pointer p points to, which is not NULL, as an object. */
+#define PZ_ROW_TO(s, p, r, ...)                                                                    \
+  {                                                                                                \
+    .key = #p, .type = PZ_FIELD_STRUCT, .via = true, .via_offset = offsetof(s, p), .record = (r),  \
+    .meaning = __VA_ARGS__                                                                         \
+  }
 /* The fields of the struct that the pointer p points to, among those of the struct s. */
 #define PZ_ROW_FLAT(s, p, r)                                                                       \
   { .key = "", .type = PZ_FIELD_FLAT, .via = true, .via_offset = offsetof(s, p), .record = (r) }

@@ -34,7 +34,7 @@ static const struct pz_field answer_fields[] = {
     PZ_ROW(ANSWER, devices, PZ_FIELD_INT, NULL, "Devices of the question"),
     PZ_ROW(ANSWER, batch, PZ_FIELD_INT, NULL, "Samples of a step"),
     PZ_ROW(ANSWER, hbm_bytes, PZ_FIELD_REAL, "B", "Memory of a device"),
-    PZ_ROW_IN(ANSWER, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record, "The best plan"),
+    PZ_ROW_TO(ANSWER, plan, &pz_partition_record, "The best plan"),
     PZ_ROW_MANY(ANSWER, others, n_others, PZ_FIELD_LIST, "others", &pz_partition_brief_record,
                 "The next best plans, without their stages"),
     PZ_ROW(ANSWER, seconds, PZ_FIELD_REAL, "s", "Time of the search"),

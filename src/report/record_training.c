@@ -324,7 +324,7 @@ static const struct pz_field placed_fields[] = {
     PZ_ROW_VIA(PLACED, best, RUN, plan.devices, PZ_FIELD_INT, "devices_used", NULL,
                "Devices that the plan uses"),
     PZ_ROW(PLACED, recompute, PZ_FIELD_TEXT, NULL, "none, selective, partial or full"),
-    PZ_ROW_IN(PLACED, plan, PZ_FIELD_OPTIONAL, "plan", &pz_found_plan_record, "The chosen plan"),
+    PZ_ROW_TO(PLACED, plan, &pz_found_plan_record, "The chosen plan"),
     OF_PLANS(certificate, PZ_FIELD_STRUCT, "certificate",
              "Proof that the plan is the best of its space", .record = &pz_plan_certificate_record),
     OF_PLANS(stopped, PZ_FIELD_BOOL, "stopped", "The search ended early: this is the best so far",

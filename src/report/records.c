@@ -78,7 +78,7 @@ static const char *schema_type(const struct pz_field *field) {
   case PZ_FIELD_INT_LIST: return "array of integers";
   case PZ_FIELD_STRUCT:
   case PZ_FIELD_FLAT: return "object";
-  case PZ_FIELD_OPTIONAL: return "object or null";
+  case PZ_FIELD_OPTIONAL: return field->omitted == PZ_OMITTED_IF_NULL ? "object" : "object or null";
   case PZ_FIELD_LIST: return "array of objects";
   case PZ_FIELD_TABLE: return "object, table";
   case PZ_FIELD_CUSTOM: return field->codec->type;

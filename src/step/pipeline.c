@@ -233,6 +233,7 @@ struct stage {
   uint32_t done[BACKWARD + 1]; /* passes that have run, by kind */
   struct pass *list;           /* all passes in their order, or NULL if each is computed */
   uint32_t n, next;            /* length of the list, and index of the next pass */
+  uint32_t warm_up;            /* forward passes before the first backward pass (no list) */
   double free_s;               /* end of the last pass that was started */
 };
 
@@ -268,12 +269,6 @@ static double ready_s(const struct simulation *simulation, uint32_t stage,
   return end_s < 0 ? end_s : end_s + hop_s(line, chunk);
 }
 
-/* Counts an event, and stores it if events are stored. */
-static void add_event(struct simulation *simulation, struct pz_pipeline_event event) {
-  if (simulation->events) simulation->events[simulation->n_events] = event;
-  simulation->n_events++;
-}
-
 /* Records the end of a pass: one event, or in DualPipe one for each direction. */
 static void end_pass(struct simulation *simulation, uint32_t stage, const struct pass *pass,
                      double start_s, double end_s) {
@@ -287,23 +282,33 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
   state->free_s = end_s;
   state->done[pass->kind]++;
   state->next++;
-  if (!line->is_half) {
-    add_event(simulation,
-              (struct pz_pipeline_event){stage, pass->slot, microbatch, backward, start_s, end_s});
-    return;
-  }
+  uint32_t n_events = simulation->n_events;
+  simulation->n_events += line->is_half ? 2 : 1;
+  if (!simulation->events) return; /* events are only counted */
+  struct pz_pipeline_event *event = &simulation->events[n_events];
+  *event = (struct pz_pipeline_event){stage, pass->slot, microbatch, backward, start_s, end_s};
+  if (!line->is_half) return;
   uint32_t mirrored = line->chunks - 1 - chunk, other = line->microbatches + microbatch;
-  add_event(simulation, (struct pz_pipeline_event){chunk, 0, microbatch, backward, start_s, end_s});
-  add_event(simulation, (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s});
+  event[0] = (struct pz_pipeline_event){chunk, 0, microbatch, backward, start_s, end_s};
+  event[1] = (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s};
 }
 
-/* Stores the next pass of a stage, or two that run together.  Returns their number, or 0 if the
- * stage is done.
+/* Returns the forward passes of a stage before its first backward pass.
  *
  * GPipe runs all forward passes first.  In 1F1B, forward and backward passes alternate after a
  * warm-up of one forward pass for each later stage.  Interleaved stages run a group of as many
  * microbatches as stages through each chunk in turn, and warm up with 2 (p - k - 1) + (v - 1) p
  * passes of stage k of p with v chunks. */
+static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stage) {
+  uint32_t n_forwards = pipeline->microbatches * pipeline->chunks;
+  uint32_t warm_up = pipeline->stages - stage - 1;
+  if (pipeline->chunks > 1) warm_up = 2 * warm_up + (pipeline->chunks - 1) * pipeline->stages;
+  bool is_all = pipeline->order == PZ_PIPELINE_GPIPE || warm_up > n_forwards;
+  return is_all ? n_forwards : warm_up;
+}
+
+/* Stores the next pass of a stage, or two that run together.  Returns their number, or 0 if the
+ * stage is done. */
 static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
                             struct pass passes[2]) {
   const struct pz_pipeline *pipeline = simulation->line.pipeline;
@@ -315,10 +320,8 @@ static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
     passes[1] = state->list[state->next + 1];
     return 2;
   }
-  uint32_t stages = pipeline->stages, chunks = pipeline->chunks;
-  uint32_t n_forwards = pipeline->microbatches * chunks, warm_up = stages - stage - 1;
-  if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * stages;
-  if (pipeline->order == PZ_PIPELINE_GPIPE || warm_up > n_forwards) warm_up = n_forwards;
+  uint32_t stages = pipeline->stages, chunks = pipeline->chunks, warm_up = state->warm_up;
+  uint32_t n_forwards = pipeline->microbatches * chunks;
   uint32_t forwards = state->done[FORWARD], backwards = state->done[BACKWARD];
   if (backwards == n_forwards) return 0;
   bool backward = forwards == n_forwards || (forwards > warm_up && forwards - warm_up > backwards);
@@ -368,6 +371,8 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
   simulation.backward_end_s = pz_alloc(call, units, sizeof(double));
   for (size_t i = 0; i < units; i++)
     simulation.forward_end_s[i] = simulation.backward_end_s[i] = -1;
+  for (uint32_t stage = 0; stage < line->stages && !line->is_listed; stage++)
+    simulation.stages[stage].warm_up = warm_up_passes(pipeline, stage);
   if (line->is_listed) {
     struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
     uint32_t n_passes = 0;
