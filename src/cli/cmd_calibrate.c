@@ -86,8 +86,6 @@ static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
   }
 }
 
-static void free_calibrated(void *fit) { pz_calibrated_free(fit); }
-
 /* Fits the constants of --chip to measured operators, and prints the errors before and after. */
 static void calibrate_chip(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_options options = pz_calibrate_options_default();
@@ -104,7 +102,7 @@ static void calibrate_chip(struct pz_call *call, const struct settings *settings
     pz_file_require_output(call, settings->out, tables, n);
   }
   pz_must(call, pz_calibrate(chip, &options, &fit, pz_call_error(call)));
-  pz_defer(call, free_calibrated, fit);
+  pz_defer(call, pz_object_free, fit);
   for (uint32_t i = 0; i < fit->n_notes; i++)
     pz_command_warn(settings->common.quiet, fit->notes[i]);
   if (settings->out) pz_machine_save_chip(call, fit->chip, settings->out);
@@ -116,19 +114,16 @@ static void calibrate_chip(struct pz_call *call, const struct settings *settings
 
 /* ---- chips corrected by training steps ------------------------------------------------------ */
 
-/* Appends a cell with the relative error of a predicted time, or a dash if it is unknown (0). */
-static void append_error(struct pz_table *table, double predicted_s, double measured_s) {
-  pz_table_known(table, predicted_s > 0, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
-}
-
+/* Prints the errors of each measured step, the fitted factors, and the mean errors. */
 static void print_correction(struct pz_call *call, const struct pz_step_calibration *fit) {
   struct pz_table *table = pz_table_new(call, "step|>measured (s)|>before|>by others|>corrected");
   for (uint32_t i = 0; i < fit->n_steps; i++) {
     const struct pz_step_residual *step = &fit->steps[i];
     pz_table_cells(table, "%s|%.4g", step->id, step->measured_s);
-    append_error(table, step->before_s, step->measured_s);
-    append_error(table, step->left_out_s, step->measured_s);
-    append_error(table, step->after_s, step->measured_s);
+    const double predicted_s[] = {step->before_s, step->left_out_s, step->after_s};
+    for (size_t k = 0; k < sizeof predicted_s / sizeof *predicted_s; k++) /* 0 is unknown */
+      pz_table_known(table, predicted_s[k] > 0, "%+.1f%%",
+                     100 * (predicted_s[k] / step->measured_s - 1));
   }
   pz_table_print(table, 0, stdout);
   pz_machine_show_factors(call, fit->factors, fit->n_factors);
@@ -142,8 +137,6 @@ static void print_correction(struct pz_call *call, const struct pz_step_calibrat
            100 * fit->held_errors.before, 100 * fit->held_errors.after);
 }
 
-static void free_step_calibration(void *fit) { pz_step_calibration_free(fit); }
-
 /* Corrects the times of --chip by factors that measured training steps determine. */
 static void correct_chip(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_steps_options options = pz_calibrate_steps_options_default();
@@ -156,7 +149,7 @@ static void correct_chip(struct pz_call *call, const struct settings *settings) 
   options.chip = settings->chip;
   options.cluster = settings->cluster;
   pz_must(call, pz_calibrate_steps(&options, &fit, pz_call_error(call)));
-  pz_defer(call, free_step_calibration, fit);
+  pz_defer(call, pz_object_free, fit);
   for (uint32_t i = 0; i < fit->n_notes; i++)
     pz_command_warn(settings->common.quiet, fit->notes[i]);
   if (settings->out) {
@@ -201,6 +194,7 @@ static void print_levels(const struct pz_network_calibration *fit) {
   }
 }
 
+/* Prints the fitted levels of a cluster, and the mean errors of each test by message size. */
 static void print_network(struct pz_call *call, const struct pz_network_calibration *fit) {
   struct pz_table *table =
       pz_table_new(call, "test|>rows|>up to 64 KiB|>up to 16 MiB|>larger|>all sizes");
@@ -217,8 +211,6 @@ static void print_network(struct pz_call *call, const struct pz_network_calibrat
   pz_table_print(table, 0, stdout);
 }
 
-static void free_network_calibration(void *fit) { pz_network_calibration_free(fit); }
-
 /* Fits rate and latency of each level of a cluster to the output of nccl-tests. */
 static void calibrate_network(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_network_options options = pz_calibrate_network_options_default();
@@ -229,7 +221,7 @@ static void calibrate_network(struct pz_call *call, const struct settings *setti
   options.devices = settings->devices;
   options.node_devices = settings->node_devices;
   pz_must(call, pz_calibrate_network(&options, &fit, pz_call_error(call)));
-  pz_defer(call, free_network_calibration, fit);
+  pz_defer(call, pz_object_free, fit);
   for (uint32_t i = 0; i < fit->n_notes; i++)
     pz_command_warn(settings->common.quiet, fit->notes[i]);
   if (settings->out) {
@@ -248,23 +240,22 @@ static void calibrate_network(struct pz_call *call, const struct settings *setti
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
-static const char *calibrate_misuse(const struct settings *settings) {
-  const char *ops = settings->ops, *steps = settings->steps, *network = settings->network;
-  if ((ops != NULL) + (steps != NULL) + (network != NULL) != 1)
-    return "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required";
-  if (!steps && (settings->held || settings->plan)) return "--held and --plan are of --steps";
-  if (ops && (settings->cluster || settings->devices))
-    return "--devices and --cluster are of --steps and --network";
-  if (!network && settings->node_devices) return "--devices-per-node is of --network";
-  if (ops && !settings->chip) return "--chip CHIP is required";
-  return NULL;
-}
-
+/* Checks the options, and fits or corrects what --ops, --steps or --network asks for. */
 static void calibrate(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
+  const char *misuse = NULL;
   if (!pz_command_options(call, invocation, &settings)) return;
-  const char *misuse = calibrate_misuse(&settings);
+  const char *ops = settings.ops, *steps = settings.steps, *network = settings.network;
+  if ((ops != NULL) + (steps != NULL) + (network != NULL) != 1)
+    misuse = "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required";
+  else if (!steps && (settings.held || settings.plan))
+    misuse = "--held and --plan are of --steps";
+  else if (ops && (settings.cluster || settings.devices))
+    misuse = "--devices and --cluster are of --steps and --network";
+  else if (!network && settings.node_devices)
+    misuse = "--devices-per-node is of --network";
+  else if (ops && !settings.chip)
+    misuse = "--chip CHIP is required";
   if (misuse) pz_command_refuse(call, invocation, misuse);
   if (settings.network)
     calibrate_network(call, &settings);

@@ -1,17 +1,17 @@
-/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, or the
- * constants of the cost breakdown.  phaze chip shows one chip with
- * its rates, its cost breakdown (area of its dies by block, power, production cost, edge) and
- * sources, or compares measured power.
+/* phaze chips lists the built-in chips and clusters, compares the dies of chips with published data,
+ * or lists the constants of the cost breakdown.  phaze chip shows one chip with its rates, its cost
+ * breakdown (area of its dies by block, power, production cost, edge) and sources, or compares
+ * predicted with measured power.
  *
  * The model behind the breakdown is pz_chip_bill(); this file only prints its results beside the
- * known values. */
+ * published values. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "cli/machine_options.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -42,13 +42,6 @@ static const struct pz_option option_table[] = {
 
 /* ---- known dies ----------------------------------------------------------------------------- */
 
-/* Returns the published data on the die of a preset.  The member `die` is "" if there are none. */
-static struct pz_known load_known(struct pz_call *call, const char *name) {
-  struct pz_known known;
-  pz_must(call, pz_known_load(name, &known, pz_call_error(call)));
-  return known;
-}
-
 /* Returns the published area and power of a chip, with the relative errors of its cost breakdown. */
 static struct pz_known_die describe_die(const char *chip, const struct pz_known *known,
                                         const struct pz_bill *bill) {
@@ -71,6 +64,7 @@ struct mean_error {
   int n;
 };
 
+/* Adds the relative error of a computed number, whose known value is above 0, to a mean. */
 static void add_error(struct mean_error *mean, double computed, double known) {
   mean->sum += fabs(computed / known - 1);
   mean->n++;
@@ -86,43 +80,35 @@ struct die_errors {
   struct mean_error area[2], watts[2];
 };
 
-/* Appends cells with a computed number, the published number and the relative error.  The last
- * two are empty if the published number is missing (0). */
-static void append_error_cells(struct pz_table *table, double computed, double known) {
-  if (known > 0)
-    pz_table_cells(table, "%.0f|%.0f|%+.1f%%", computed, known, 100 * (computed / known - 1));
-  else
-    pz_table_cells(table, "%.0f||", computed);
-}
-
-/* Returns whether an earlier preset has the same die, so that its area is already counted. */
-static bool is_repeated_die(size_t preset, const char *die) {
-  struct pz_known earlier;
-  for (size_t i = 0; i < preset; i++)
-    if (pz_known_load(pz_chip_preset_name(i), &earlier, NULL) == PZ_OK &&
-        strcmp(earlier.die, die) == 0)
-      return true;
-  return false;
-}
-
-/* Adds a preset with known dies to the table, to the list of struct pz_known_die and to the errors. */
+/* Adds a preset whose die has published data to the table, to the list of struct pz_known_die and to
+ * the errors.  A missing published number is 0 and leaves its cells empty. */
 static void append_die(struct pz_call *call, size_t preset, struct pz_table *table,
                        struct pz_vec *list, struct die_errors *errors) {
   const char *name = pz_chip_preset_name(preset);
-  const struct pz_known known = load_known(call, name);
+  struct pz_known known, earlier;
   struct pz_chip chip;
+  bool is_repeated = false; /* an earlier preset has the same die, whose area is counted already */
+  pz_must(call, pz_known_load(name, &known, pz_call_error(call)));
   if (!known.die[0]) return;
+  for (size_t i = 0; i < preset; i++)
+    if (pz_known_load(pz_chip_preset_name(i), &earlier, NULL) == PZ_OK &&
+        strcmp(earlier.die, known.die) == 0)
+      is_repeated = true;
   pz_chip_read(call, name, &chip);
   const struct pz_bill bill = pz_chip_bill(&chip, PZ_BILL_LIKELY);
   pz_table_cells(table, "%s|%s|%s|%lld", name, known.die,
                  pz_tech_at(pz_chip_bill_tech(&chip))->name, (long long)bill.dies);
-  append_error_cells(table, bill.area_mm2, known.mm2);
-  append_error_cells(table, bill.watts, known.watts);
+  const double computed[] = {bill.area_mm2, bill.watts}, published[] = {known.mm2, known.watts};
+  for (size_t i = 0; i < sizeof computed / sizeof *computed; i++)
+    if (published[i] > 0)
+      pz_table_cells(table, "%.0f|%.0f|%+.1f%%", computed[i], published[i],
+                     100 * (computed[i] / published[i] - 1));
+    else
+      pz_table_cells(table, "%.0f||", computed[i]);
   pz_table_cells(table, "%.0f|%s", bill.dollars, known.fitted ? "fitted" : "judged");
   int last_group = known.fitted ? ALL_DIES : JUDGED_DIES;
   for (int group = ALL_DIES; group <= last_group; group++) {
-    if (known.mm2 > 0 && !is_repeated_die(preset, known.die))
-      add_error(&errors->area[group], bill.area_mm2, known.mm2);
+    if (known.mm2 > 0 && !is_repeated) add_error(&errors->area[group], bill.area_mm2, known.mm2);
     if (known.watts > 0) add_error(&errors->watts[group], bill.watts, known.watts);
   }
   struct pz_known_die die = describe_die(name, &known, &bill);
@@ -199,7 +185,7 @@ static void print_constants(struct pz_call *call, bool as_json) {
 static json_t *chip_json(struct pz_call *call, const struct pz_chip *chip) {
   char *text = NULL;
   pz_must(call, pz_bill_text(chip, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   json_t *bill = pz_json_read(call, "bill", text, strlen(text));
   json_t *root = pz_chip_json(chip);
   const struct pz_chip_rates rates = {.tensor_flop_per_s = pz_chip_tensor_flop_per_s(chip),
@@ -236,6 +222,7 @@ static void append_cluster_rows(struct pz_table *table, const struct pz_cluster 
   }
 }
 
+/* Prints the tables of the built-in chips and clusters, or both as JSON. */
 static void print_presets(struct pz_call *call, bool as_json) {
   struct pz_error *err = pz_call_error(call);
   struct pz_table *chips = pz_table_new(
@@ -274,6 +261,7 @@ static void print_presets(struct pz_call *call, bool as_json) {
   pz_table_print(clusters, 0, stdout);
 }
 
+/* Prints the presets, or the comparison of dies or the constants if an option asks for them. */
 static void list_chips(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;
@@ -321,33 +309,26 @@ static void print_rates(const struct pz_chip *chip) {
                chip->link_latency_s * 1e6);
 }
 
-static void print_area(const char *label, double mm2, double total_mm2) {
-  if (mm2 > 0) printf("  %-24s %9.3f mm2 %5.1f%%\n", label, mm2, 100 * mm2 / total_mm2);
-}
-
-static void print_amount(const char *label, double amount, const char *unit) {
-  if (amount > 0) printf("  %-24s %9.0f %s\n", label, amount, unit);
-}
-
-/* Prints the parts of the breakdown that have a unit: "mm2", "W" or "$". */
-static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
-  for (size_t i = 0; pz_bill_part_at(i); i++) {
-    const struct pz_bill_part *part = pz_bill_part_at(i);
-    if (strcmp(part->unit, unit) != 0) continue;
-    double amount = *(const double *)(const void *)((const char *)bill + part->offset);
-    if (strcmp(unit, "mm2") == 0)
-      print_area(part->label, amount, bill->area_mm2);
-    else
-      print_amount(part->label, amount, unit);
+/* Prints the parts of the breakdown that have a unit ("mm2", "W" or "$"), their total, its range
+ * over the uncertainty of the sources, and the published total unless it is unknown (0). */
+static void print_breakdown(const struct pz_bill *bill, const char *unit, double total, double low,
+                            double high, double published) {
+  for (size_t i = 0;; i++) {
+    const struct pz_bill_part *part = pz_bill_part_at(i); /* the total follows the parts */
+    if (part && strcmp(part->unit, unit) != 0) continue;
+    const char *label = part ? part->label : "total";
+    double amount = total;
+    if (part) amount = *(const double *)(const void *)((const char *)bill + part->offset);
+    if (amount > 0 && strcmp(unit, "mm2") == 0)
+      printf("  %-24s %9.3f mm2 %5.1f%%\n", label, amount, 100 * amount / total);
+    else if (amount > 0)
+      printf("  %-24s %9.0f %s\n", label, amount, unit);
+    if (!part) break;
   }
-}
-
-/* Prints the range of a sum over the uncertainty of its sources, then the published value with
- * the relative error of the sum, unless that value is unknown (0). */
-static void print_range(double sum, double low, double high, const char *unit, double known) {
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
-  if (known > 0)
-    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (sum / known - 1));
+  if (published > 0)
+    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", published, unit,
+           100 * (total / published - 1));
 }
 
 /* Prints the breakdown of area, power, production cost and edge. */
@@ -359,23 +340,17 @@ static void print_bill(const struct pz_chip *chip, const struct pz_bill *bill,
   printf("\narea of %lld die%s (%s model%s%s)\n", (long long)bill->dies, bill->dies > 1 ? "s" : "",
          pz_tech_at(pz_chip_bill_tech(chip))->name, package->io_dies ? ", I/O dies " : "",
          package->io_dies ? pz_tech_at(package->io_tech)->name : "");
-  print_bill_parts(bill, "mm2");
-  print_area("total", bill->area_mm2, bill->area_mm2);
-  print_range(bill->area_mm2, low.area_mm2, high.area_mm2, "mm2", known->mm2);
+  print_breakdown(bill, "mm2", bill->area_mm2, low.area_mm2, high.area_mm2, known->mm2);
   printf("\npower at peak: %s\n", bill->static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  print_bill_parts(bill, "W");
-  print_amount("total", bill->watts, "W");
-  print_range(bill->watts, low.watts, high.watts, "W", known->watts);
+  print_breakdown(bill, "W", bill->watts, low.watts, high.watts, known->watts);
   double peak_watts = pz_chip_peak_watts(chip);
-  if (peak_watts > bill->watts) print_amount("clock held, full rate", peak_watts, "W");
+  if (peak_watts > bill->watts) printf("  %-24s %9.0f W\n", "clock held, full rate", peak_watts);
   if (chip->watts > 0 && chip->watts != known->watts)
-    print_amount("data sheet or limit", chip->watts, "W");
+    printf("  %-24s %9.0f W\n", "data sheet or limit", chip->watts);
   if (bill->dollars > 0) printf("\nprice of production\n");
-  print_bill_parts(bill, "$");
-  print_amount("total", bill->dollars, "$");
-  print_range(bill->dollars, low.dollars, high.dollars, "$", 0);
+  print_breakdown(bill, "$", bill->dollars, low.dollars, high.dollars, 0);
   if (bill->edge_mm > 0)
     printf("\nedge: HBM and links take %.0f of %.0f mm\n", bill->edge_mm, bill->edge_room_mm);
 }
@@ -383,7 +358,8 @@ static void print_bill(const struct pz_chip *chip, const struct pz_bill *bill,
 /* Prints a chip with rates, cost breakdown and sources; `name` is a preset or a path. */
 static void print_chip(struct pz_call *call, const char *name, const struct pz_chip *chip,
                        bool as_json) {
-  const struct pz_known known = load_known(call, name);
+  struct pz_known known; /* its member `die` is "" if nothing is published */
+  pz_must(call, pz_known_load(name, &known, pz_call_error(call)));
   const struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
   if (as_json) {
     json_t *root = chip_json(call, chip);
@@ -412,6 +388,7 @@ struct power_errors {
   struct mean_error time, called_watts, called_joules, sustained_watts, sustained_joules;
 };
 
+/* Returns the errors of the predictions over all rows; a measured value of 0 is unknown. */
 static struct power_errors sum_power_errors(const struct pz_power_row *rows, uint32_t n) {
   struct power_errors errors = {0};
   for (uint32_t i = 0; i < n; i++) {
@@ -429,36 +406,35 @@ static struct power_errors sum_power_errors(const struct pz_power_row *rows, uin
   return errors;
 }
 
-/* Appends a number, or an empty cell if the number is unknown (0). */
-static void append_number(struct pz_table *table, double value) {
-  if (value > 0)
-    pz_table_cell(table, "%.4g", value);
-  else
-    pz_table_cell(table, "%s", "");
-}
-
-/* Adds one measured operator: each predicted number is followed by the measured one. */
+/* Adds one measured operator: each predicted number is followed by the measured one.  Unknown
+ * numbers (0) leave empty cells.  `limits` says whether the table has columns for them. */
 static void append_power_row(struct pz_table *table, const struct pz_power_row *row, bool limits) {
+  const double numbers[] = {row->cap_watts,
+                            row->lock_hz / 1e6,
+                            row->sustained.latency_s * 1e6,
+                            row->call_s * 1e6,
+                            row->called.clock_hz / 1e6,
+                            row->clock_hz / 1e6,
+                            row->called.watts,
+                            row->watts,
+                            row->called.joules,
+                            row->joules,
+                            row->throttled_s * 1e6};
+  const size_t n = sizeof numbers / sizeof *numbers;
   pz_table_cells(table, "%s|%lld x %lld x %lld", row->op, (long long)row->m, (long long)row->n,
                  (long long)row->k);
-  if (limits) append_number(table, row->cap_watts);
-  if (limits) append_number(table, row->lock_hz / 1e6);
-  append_number(table, row->sustained.latency_s * 1e6);
-  append_number(table, row->call_s * 1e6);
-  append_number(table, row->called.clock_hz / 1e6);
-  append_number(table, row->clock_hz / 1e6);
-  append_number(table, row->called.watts);
-  append_number(table, row->watts);
-  append_number(table, row->called.joules);
-  append_number(table, row->joules);
-  if (row->joules > 0)
-    pz_table_cell(table, "%+.1f%%", 100 * (row->called.joules / row->joules - 1));
-  else
-    pz_table_cell(table, "%s", "");
-  append_number(table, row->throttled_s * 1e6);
+  for (size_t i = limits ? 0 : 2; i < n; i++) {
+    bool is_last = i == n - 1; /* the error of the joules stands before it */
+    if (is_last && row->joules > 0)
+      pz_table_cell(table, "%+.1f%%", 100 * (row->called.joules / row->joules - 1));
+    else if (is_last)
+      pz_table_cell(table, "%s", "");
+    if (numbers[i] > 0)
+      pz_table_cell(table, "%.4g", numbers[i]);
+    else
+      pz_table_cell(table, "%s", "");
+  }
 }
-
-static void free_power_table(void *table) { pz_power_table_free(table); }
 
 /* Prints predicted beside measured time, clock, power and energy of operators.  Power caps and
  * clock locks have columns only if some row was measured under one. */
@@ -473,7 +449,7 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
   size_t bytes = 0, n_heads = 2;
   const char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
   pz_must(call, pz_power_table(chip, path, text, bytes, &power, pz_call_error(call)));
-  pz_defer(call, free_power_table, power);
+  pz_defer(call, pz_object_free, power);
   struct power_errors errors = sum_power_errors(power->rows, power->n_rows);
   if (as_json) {
     const struct pz_power_comparison comparison = {
@@ -507,6 +483,7 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
            100 * mean_of_errors(&errors.sustained_joules));
 }
 
+/* Prints one chip, or with --power its predictions beside measured operators. */
 static void show_chip(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);

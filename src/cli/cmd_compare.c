@@ -4,9 +4,9 @@
  * compare, bought or rented (compare_chips). */
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "cli/study.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/options.h"
 #include "report/comparison.h"
@@ -207,7 +207,7 @@ static void compare_chips(struct pz_call *call, struct comparison *comparison) {
   pz_must(call,
           pz_chips_rent(study, settings->chips, settings->cold, settings->tokens ? &rent : NULL,
                         &comparison->run.options, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   json_t *root = pz_json_read(call, "the comparison", text, strlen(text));
   comparison->no_answer = pz_compared_chips_none(root, study);
   if (settings->common.json) {
@@ -222,6 +222,7 @@ static void compare_chips(struct pz_call *call, struct comparison *comparison) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* Begins the study and answers the question of the options; runs under pz_study_run_work(). */
 static void answer_question(struct pz_call *call, void *ctx) {
   struct comparison *comparison = ctx;
   pz_study_run_begin(call, &comparison->run, comparison->models, comparison->n_models);
@@ -233,6 +234,7 @@ static void answer_question(struct pz_call *call, void *ctx) {
     compare_baselines(call, comparison);
 }
 
+/* Checks the options, answers the question, and sets the exit status. */
 static void compare(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_study_settings *study = &settings.study;

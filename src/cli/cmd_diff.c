@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -67,7 +66,7 @@ static void read_changes(struct pz_call *call, const SETTINGS *settings, const c
   const struct pz_machine_options units = {.any_units = settings->machine.any_units};
   side->name = changes;
   pz_must(call, pz_run_plan_with(base_run, changes, &side->run, pz_call_error(call)));
-  pz_defer(call, pz_free_run_plan, side->run);
+  pz_defer(call, pz_object_free, side->run);
   side->machine = pz_machine_of_run(call, &units, "the plan", settings->common.quiet, side->run);
 }
 
@@ -125,6 +124,7 @@ static void read_model_changes(struct pz_call *call, const SETTINGS *settings, c
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+/* Prints one run: its model and devices, step time, rates and memory, and its plan. */
 static void print_run(const struct diff_side *side, const struct pz_training_run *run) {
   const struct pz_prediction *prediction = &run->p;
   char line[PZ_PLAN_LINE_MOST], name[256];
@@ -137,19 +137,7 @@ static void print_run(const struct diff_side *side, const struct pz_training_run
   printf("   %s\n", pz_plan_line(&run->plan, true, line, sizeof line));
 }
 
-static void print_fields(struct pz_call *call, const struct pz_plan_diff *diff) {
-  struct pz_table *table = pz_table_new(call, "field|A|B");
-  for (uint32_t i = 0; i < diff->n_fields; i++) {
-    const struct pz_field_difference *field = &diff->fields[i];
-    char a[128], b[128];
-    pz_table_cells(table, "%s|%s|%s", field->name, pz_text_copy(a, sizeof a, field->a),
-                   pz_text_copy(b, sizeof b, field->b));
-  }
-  putchar('\n');
-  pz_table_print(table, 0, stdout);
-}
-
-/* Appends the numbers of both sides and their difference. */
+/* Appends a row with the number of A, that of B, and B minus A. */
 static void append_difference(struct pz_table *table, const char *label, int decimals,
                               double a_value, double b_value) {
   pz_table_cells(table, "%s|%.*f|%.*f|%+.*f", label, decimals, a_value, decimals, b_value, decimals,
@@ -222,7 +210,7 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings,
   struct pz_diff_side second = {sizeof second, b_side->run, &b_side->machine->chip,
                                 b_side->machine->net};
   pz_must(call, pz_plan_diff(&first, &second, &diff, pz_call_error(call)));
-  pz_defer(call, pz_free_plan_diff, diff);
+  pz_defer(call, pz_object_free, diff);
   if (*diff->a.refusal) /* the refusal of B is the verdict */
     pz_command_warn(settings->common.quiet, pz_format(call, "A: %s", diff->a.refusal));
   if (settings->common.json) {
@@ -249,11 +237,22 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings,
     printf("A and B are the same plan\n\n");
   print_run(a_side, &diff->a);
   print_run(b_side, &diff->b);
-  if (diff->n_fields) print_fields(call, diff);
+  if (diff->n_fields) {
+    struct pz_table *fields = pz_table_new(call, "field|A|B");
+    for (uint32_t i = 0; i < diff->n_fields; i++) {
+      const struct pz_field_difference *field = &diff->fields[i];
+      char a[128], b[128];
+      pz_table_cells(fields, "%s|%s|%s", field->name, pz_text_copy(a, sizeof a, field->a),
+                     pz_text_copy(b, sizeof b, field->b));
+    }
+    putchar('\n');
+    pz_table_print(fields, 0, stdout);
+  }
   print_parts(call, diff);
   if (diff->n_path) print_path(call, diff);
 }
 
+/* Reads the two runs in one of the three forms of the arguments and compares them. */
 static void diff(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
   struct diff_side a_side = {.letter = "A"}, b_side = {.letter = "B"};

@@ -11,7 +11,6 @@
 
 #include "chip/chip.h"
 #include "cli/machine_options.h"
-#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -126,18 +125,6 @@ static json_t *cell_json(const char *text) {
   return value ? value : json_string("(not UTF-8)");
 }
 
-static json_t *table_json(const struct pz_csv *csv, const struct pz_op_times *times) {
-  json_t *list = json_array();
-  for (uint32_t row_index = 0; row_index < csv->rows; row_index++) {
-    json_t *row = json_object();
-    for (uint32_t k = 0; k < csv->columns; k++)
-      json_object_set_new(row, csv->cells[k], cell_json(pz_csv_cell(csv, row_index, k)));
-    json_object_set_new(row, "predicted_us", json_real(times->rows[row_index].us));
-    json_array_append_new(list, row);
-  }
-  return json_pack("{s:o}", "ops", list);
-}
-
 /* Prints the columns of the file, as many as a table has room for, and the predicted times. */
 static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
                            const struct pz_op_times *times) {
@@ -164,12 +151,21 @@ static void estimate_table(struct pz_call *call, const struct settings *settings
   size_t bytes = 0;
   const char *path = settings->ops, *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
   pz_must(call, pz_cost_table(cost, path, text, bytes, &times, pz_call_error(call)));
-  pz_defer(call, pz_free_op_times, times);
+  pz_defer(call, pz_object_free, times);
   const struct pz_csv *csv = pz_csv_read(call, path, text, bytes);
-  if (settings->common.json)
-    pz_command_print_json(call, table_json(csv, times));
-  else
+  if (!settings->common.json) {
     print_op_times(call, csv, times);
+    return;
+  }
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < csv->rows; i++) {
+    json_t *row = json_object();
+    for (uint32_t k = 0; k < csv->columns; k++)
+      json_object_set_new(row, csv->cells[k], cell_json(pz_csv_cell(csv, i, k)));
+    json_object_set_new(row, "predicted_us", json_real(times->rows[i].us));
+    json_array_append_new(list, row);
+  }
+  pz_command_print_json(call, json_pack("{s:o}", "ops", list));
 }
 
 /* ---- a model -------------------------------------------------------------------------------- */
@@ -271,6 +267,7 @@ static void estimate_model(struct pz_call *call, const struct settings *settings
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* Estimates a product, a table of operators or a model, and with -v prints the cache hits. */
 static void estimate_operators(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;

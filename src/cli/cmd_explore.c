@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/machine_options.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -77,50 +77,48 @@ static const char *find_shared_file(struct pz_call *call, const char *name) {
   return NULL;
 }
 
+/* Returns the name of framework i, or NULL after the last one (a pz_name_at). */
 static const char *framework_name(const void *unused, size_t i) {
   (void)unused;
   return pz_framework_names[i];
 }
 
-/* Sets the initial plan of the page; devices and batch that are not given stay. */
-static void set_plan(struct pz_call *call, const struct settings *settings, struct pz_plan *plan) {
-  const struct pz_plan default_plan = *plan;
-  char names[400];
-  *plan = settings->plan;
-  if (!plan->devices) plan->devices = default_plan.devices;
-  if (!plan->batch) plan->batch = default_plan.batch;
-  plan->framework = pz_framework_find(settings->framework);
-  if (settings->framework && plan->framework < 0)
-    pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", settings->framework,
-             pz_text_join(names, sizeof names, framework_name, NULL));
-}
-
-/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
-static const char *explore_misuse(const struct settings *settings, char **models, int n) {
-  if (n < 1 || n > MOST_MODELS) return "expected 1 to 64 MODELs";
-  if (!settings->machine.chip) return "--chip is required";
-  if (settings->common.json) return "--json does not apply: the page has its answers as JSON";
-  bool overwrites = pz_machine_reads(&settings->machine, settings->out);
-  if (settings->wasm && pz_file_same(settings->out, settings->wasm)) overwrites = true;
-  for (int i = 0; i < n; i++)
-    if (pz_file_same(settings->out, models[i])) overwrites = true;
-  return overwrites ? "--output would overwrite the input file" : NULL;
-}
-
+/* Checks the options and the machine, and writes the page. */
 static void explore(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  char *text = NULL;
+  char *text = NULL, names[400];
   size_t bytes = 0;
+  const char *misuse = NULL;
   if (!pz_command_options(call, invocation, &settings)) return;
-  const char *misuse = explore_misuse(&settings, invocation->args, invocation->n_args),
-             *out = settings.out;
+  const char *out = settings.out;
+  bool overwrites = pz_machine_reads(&settings.machine, out);
+  if (settings.wasm && pz_file_same(out, settings.wasm)) overwrites = true;
+  for (int i = 0; i < invocation->n_args; i++)
+    if (pz_file_same(out, invocation->args[i])) overwrites = true;
+  if (invocation->n_args < 1 || invocation->n_args > MOST_MODELS)
+    misuse = "expected 1 to 64 MODELs";
+  else if (!settings.machine.chip)
+    misuse = "--chip is required";
+  else if (settings.common.json)
+    misuse = "--json does not apply: the page has its answers as JSON";
+  else if (overwrites)
+    misuse = "--output would overwrite the input file";
   if (misuse) pz_command_refuse(call, invocation, misuse);
   invocation->args[invocation->n_args] = NULL; /* ends the list of models */
   struct pz_explore_options options = pz_explore_options_default();
   struct pz_machine_use use = {"devices", settings.plan.devices ? settings.plan.devices : 1,
                                settings.common.quiet, .training = false};
   pz_machine_open(call, &settings.machine, use); /* checks chip and cluster, and warns */
-  set_plan(call, &settings, &options.plan);
+  /* The page begins with the plan of the options; devices and batch have defaults. */
+  const struct pz_plan default_plan = options.plan;
+  struct pz_plan *plan = &options.plan;
+  *plan = settings.plan;
+  if (!plan->devices) plan->devices = default_plan.devices;
+  if (!plan->batch) plan->batch = default_plan.batch;
+  plan->framework = pz_framework_find(settings.framework);
+  if (settings.framework && plan->framework < 0)
+    pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", settings.framework,
+             pz_text_join(names, sizeof names, framework_name, NULL));
   pz_file_require_output(call, out, NULL, 0);
   options.models = (const char *const *)invocation->args;
   options.chip = settings.machine.chip;
@@ -132,7 +130,7 @@ static void explore(struct pz_call *call, struct pz_invocation *invocation) {
              "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
              "name one with --wasm FILE");
   pz_must(call, pz_explore_page(&options, &text, &bytes, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   pz_file_save(call, out, text, bytes);
   if (!settings.common.quiet)
     pz_command_say("wrote %s, %.1f MB; it opens offline", out, (double)bytes / 1e6);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/text.h"
 #include "report/records.h"
 #include "report/table.h"
@@ -21,6 +21,7 @@ static const struct pz_option option_table[] = {PZ_COMMON_OPTIONS(struct setting
 
 /* ---- files that are read -------------------------------------------------------------------- */
 
+/* Returns the text of a member of a field, or "" if the field has no such member. */
 static const char *field_text(const json_t *field, const char *key) {
   const char *text = json_string_value(json_object_get(field, key));
   return text ? text : "";
@@ -34,7 +35,7 @@ static void print_file_fields(struct pz_call *call, const char *file, bool as_js
   json_t *field;
   size_t i;
   pz_must(call, pz_file_fields(file, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   json_t *root = pz_json_read(call, file, text, strlen(text));
   if (as_json) {
     pz_command_print_json(call, json_incref(root));
@@ -98,6 +99,7 @@ static void print_names(struct pz_call *call) {
   pz_table_print(results, 0, stdout);
 }
 
+/* Returns name i of the files, then of "plan" and the results, or NULL after the last one. */
 static const char *name_at(const void *ctx, size_t i) {
   (void)ctx;
   for (size_t k = 0; pz_file_names[k]; k++, i--)
@@ -107,6 +109,7 @@ static const char *name_at(const void *ctx, size_t i) {
   return record ? record->name : NULL;
 }
 
+/* Prints the fields of the file or result that the argument names, or all names without one. */
 static void list_fields(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;

@@ -2,8 +2,8 @@
  * totals of the model; or the same as JSON or in Graphviz format. */
 #include <inttypes.h>
 
-#include "cli/owned.h"
 #include "cli/workload_options.h"
+#include "core/alloc.h"
 #include "core/text.h"
 #include "report/table.h"
 
@@ -25,23 +25,15 @@ static const struct pz_option option_table[] = {
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Writes the indices of the predecessors of an operator, as many as fit, and returns buf. */
-static const char *predecessors_text(const struct pz_op *op, char *buf, size_t size) {
-  enum { LONGEST_NUMBER = 12 };
-  size_t used = 0;
-  buf[0] = '\0';
-  for (uint32_t i = 0; i < op->n_pred && used + LONGEST_NUMBER < size; i++)
-    used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu32, i ? "," : "", op->pred[i]);
-  return buf;
-}
-
+/* Prints the operators of one pass of a layer as a table below the title. */
 static void print_operators(struct pz_call *call, const struct pz_ops *ops, const char *title) {
+  enum { LONGEST_NUMBER = 12 }; /* of an index with its comma */
   struct pz_call scratch = pz_scratch(call);
   struct pz_table *table = pz_table_new(
       &scratch, ">id|operator|class|>b x m x n x k|>work|>reads|>writes|>weights|after");
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    char after[96], flop[32], read[32], written[32], weights[32];
+    char after[96] = "", flop[32], read[32], written[32], weights[32];
     pz_table_cells(table, "%" PRIu32 "|%s|%s", i, op->name, pz_op_class_name(op->op_class));
     /* The dimensions are b x m x n x k of a GEMM, otherwise rows x columns. */
     const struct pz_dims *dims = &op->dims;
@@ -52,11 +44,14 @@ static void print_operators(struct pz_call *call, const struct pz_ops *ops, cons
       pz_table_cell(table, "%s", "");
     else
       pz_table_cell(table, "%" PRId64 " x %" PRId64, dims->m, dims->n);
+    size_t n_after = 0; /* characters of the indices of the predecessors, as many as fit */
+    for (uint32_t k = 0; k < op->n_pred && n_after + LONGEST_NUMBER < sizeof after; k++)
+      n_after += (size_t)snprintf(after + n_after, sizeof after - n_after, "%s%" PRIu32,
+                                  k ? "," : "", op->pred[k]);
     pz_table_cells(table, "%s|%s|%s|%s|%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"),
                    pz_text_si(read, sizeof read, (double)op->bytes_read, "B"),
                    pz_text_si(written, sizeof written, (double)op->bytes_written, "B"),
-                   pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"),
-                   predecessors_text(op, after, sizeof after));
+                   pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"), after);
   }
   printf("\n  %s\n", title);
   pz_table_print(table, 2, stdout);
@@ -96,6 +91,7 @@ static void print_total(const char *label, int64_t value, const char *unit) {
   printf("  %s\n", pz_text_si(rounded, sizeof rounded, (double)value, unit));
 }
 
+/* Prints parameters, FLOP and bytes of the whole model, per device if it is divided. */
 static void print_totals(const struct pz_workload *workload) {
   const struct pz_totals *totals = &workload->totals;
   const struct pz_workload_options *options = &workload->options;
@@ -133,6 +129,7 @@ static void print_layer_order(const struct pz_workload *workload) {
   printf("\n");
 }
 
+/* Prints the model and its options, then its layers with their operators, and the totals. */
 static void print_workload(struct pz_call *call, const struct pz_workload *workload) {
   const struct pz_workload_options *options = &workload->options;
   char context[64], active[32];
@@ -170,6 +167,7 @@ static void print_workload(struct pz_call *call, const struct pz_workload *workl
   print_totals(workload);
 }
 
+/* Prints the graph of a model as text, or as JSON or Graphviz if an option asks for it. */
 static void show_graph(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;
@@ -184,7 +182,7 @@ static void show_graph(struct pz_call *call, struct pz_invocation *invocation) {
   enum pz_workload_form form = dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON;
   char *text = NULL;
   pz_must(call, pz_workload_text(workload, form, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   fputs(text, stdout);
 }
 

@@ -1,8 +1,7 @@
 /* phaze models: lists the built-in models with their sizes. */
 #include <inttypes.h>
 
-#include "cli/command.h"
-#include "cli/owned.h"
+#include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/records.h"
 #include "report/table.h"
@@ -15,6 +14,7 @@ static const struct settings defaults;
 
 static const struct pz_option option_table[] = {PZ_COMMON_OPTIONS(struct settings)};
 
+/* Loads every built-in model and prints a row with its sizes. */
 static void list_models(struct pz_call *call, struct pz_invocation *invocation) {
   static const char *const heads[] = {"model",  "family",  ">layers",      ">hidden",
                                       ">heads", ">kv",     ">ffn",         ">vocab",

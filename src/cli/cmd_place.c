@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/place_training.h"
 #include "core/file.h"
 #include "core/options.h"
@@ -118,6 +117,7 @@ static json_t *instance_json(const struct pz_instance_plan *plan) {
                    plan->expert ? plan->expert : "evaluated", "solve_seconds", plan->solve_s);
 }
 
+/* Prints the placement of an instance file, its step time beside the expert plan, and its stages. */
 static void print_instance(struct pz_call *call, const struct pz_instance_plan *plan) {
   struct pz_table *table =
       pz_table_new(call, ">stage|layers|>count|>devices|>s/microbatch|>memory|>of limit");
@@ -159,7 +159,7 @@ static void place_instance(struct pz_call *call, const struct settings *settings
   options.check = settings->check;
   const char *text = pz_file_text(call, path, PZ_INSTANCE_MOST_BYTES, &bytes);
   pz_must(call, pz_partition_instance(path, text, bytes, &options, &found, pz_call_error(call)));
-  pz_defer(call, pz_free_instance_plan, found);
+  pz_defer(call, pz_object_free, found);
   if (settings->common.json)
     pz_command_print_json(call, instance_json(found));
   else
@@ -233,6 +233,8 @@ static enum pz_exit place_model(struct pz_call *call, struct settings *settings,
                              .compared = compared,
                              .json = settings->common.json};
   const char *devices = shared->devices_text;
+  if (shared->mbs && strcmp(shared->mbs, "auto") == 0) shared->mbs = NULL; /* the default */
+  if (shared->tp && strcmp(shared->tp, "auto") == 0) shared->tp = NULL;
   int64_t most_devices = settings->semantics == TRAINING ? 1 << 24 : 1 << 30;
   job.devices = pz_choices_read(call, devices, "devices", most_devices);
   if (settings->semantics == TRAINING) return pz_place_training(call, &job);
@@ -274,6 +276,7 @@ static const char *place_misuse(struct pz_call *call, const struct settings *set
   return machine->chip || training->compare ? NULL : "--chip CHIP is required";
 }
 
+/* Checks the options, chooses the semantics, and searches for the best plan. */
 static void place(struct pz_call *call, struct pz_invocation *invocation) {
   const struct settings unset = defaults;
   struct settings settings = unset;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "report/records.h"
 #include "report/table.h"
@@ -52,13 +52,6 @@ static const struct pz_option option_table[] = {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *run,
-                            const char *model, const char *path) {
-  char *text = NULL;
-  pz_must(call, pz_training_run_trace(run, model, &text, pz_call_error(call)));
-  pz_command_save_text(call, path, text);
-}
-
 struct page_test {
   const char *path;
   bool is_explore;
@@ -76,6 +69,7 @@ static void test_page(struct pz_call *call, void *ctx) {
     if (memcmp((const char *)file->data + at, title, n) == 0) test->is_explore = true;
 }
 
+/* Writes the plans of a scaling as an HTML page. */
 void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
                            const struct pz_machine *machine, const struct pz_scaling *scaling) {
   static const char explore[] = "explore.html";
@@ -95,7 +89,7 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
                               .weak = scaling->weak,
                               .explore = found ? explore : NULL};
   pz_must(call, pz_plan_page(&page, &text, &bytes, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   pz_file_save(call, path, text, bytes);
 }
 
@@ -108,14 +102,8 @@ static const struct pz_explanation *explain_plan(struct pz_call *call,
   pz_must(call,
           pz_training_explain(predicted->model, &predicted->machine->chip, predicted->machine->net,
                               &predicted->settings->plan, &explanation, pz_call_error(call)));
-  pz_defer(call, pz_free_explanation, explanation);
+  pz_defer(call, pz_object_free, explanation);
   return explanation;
-}
-
-/* Adds a relative change, or a dash if it is too small to be printed. */
-static void append_change(struct pz_table *table, double change) {
-  bool visible = change > 5e-6 || change < -5e-6;
-  pz_table_known(table, visible, "%+.2f%%", 100 * change);
 }
 
 /* Prints the origin of each plan field, and the effect of each constant on step and memory. */
@@ -131,8 +119,11 @@ static void print_explanation(struct pz_call *call, const struct pz_explanation 
     const struct pz_constant_effect *constant = &explanation->constants[i];
     pz_table_cells(constants, "%s|%g|%s", constant->name, constant->value,
                    constant->unit[0] ? constant->unit : "-");
-    append_change(constants, constant->step_change);
-    append_change(constants, constant->memory_change);
+    const double changes[] = {constant->step_change, constant->memory_change};
+    for (size_t k = 0; k < sizeof changes / sizeof *changes; k++) {
+      bool visible = changes[k] > 5e-6 || changes[k] < -5e-6; /* not printed as 0.00% */
+      pz_table_known(constants, visible, "%+.2f%%", 100 * changes[k]);
+    }
     pz_table_cells(constants, "%s|%s: %s", constant->part, constant->kind, constant->source);
   }
   putchar('\n');
@@ -151,7 +142,7 @@ static void print_plan_script(struct pz_call *call, const struct pz_predicted *p
   char *text = NULL;
   pz_must(call, pz_launch_text(predicted->model, &predicted->machine->chip, predicted->machine->net,
                                &predicted->run->plan, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   if (pz_prediction_fits(&predicted->run->p)) {
     fputs(text, stdout);
     return;
@@ -163,6 +154,7 @@ static void print_plan_script(struct pz_call *call, const struct pz_predicted *p
   fputs(text + interpreter_line, stdout);
 }
 
+/* Prints the prediction as JSON, with changes that make the plan fit if it does not. */
 static void print_predicted_json(struct pz_call *call, const struct pz_predicted *predicted) {
   const struct pz_predict_settings *settings = predicted->settings;
   struct pz_predict_answer answer = {
@@ -215,13 +207,17 @@ static bool predict_plan(struct pz_call *call, const struct pz_predict_settings 
   struct pz_training_run *run = NULL;
   pz_must(call, pz_training_predict(model, &machine->chip, machine->net, &plan,
                                     settings->trace != NULL, &run, pz_call_error(call)));
-  pz_defer(call, pz_free_training_run, run);
+  pz_defer(call, pz_object_free, run);
   struct pz_predicted predicted = {
       .settings = settings, .model = model, .machine = machine, .run = run};
   warn_of_partial_nodes(&predicted);
   if (run->refusal[0] && !settings->emit) pz_command_warn(quiet, run->refusal);
   if (settings->tokens) predicted.cost = pz_predict_cost(call, settings, machine, run);
-  if (settings->trace) pz_predict_write_trace(call, run, model, settings->trace);
+  if (settings->trace) {
+    char *trace = NULL;
+    pz_must(call, pz_training_run_trace(run, model, &trace, pz_call_error(call)));
+    pz_command_save_text(call, settings->trace, trace);
+  }
   if (settings->report) {
     struct pz_scaling_row row = {.devices = run->plan.devices,
                                  .batch = run->plan.batch,
@@ -297,6 +293,7 @@ static const char *predict_misuse(struct pz_call *call, const struct pz_predict_
   return pz_machine_find_overwrite(&settings->machine, model, settings->trace, settings->report);
 }
 
+/* Predicts the runs of a table, a plan file, or a model with the plan of the options. */
 static void predict(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "report/records.h"
@@ -140,6 +140,7 @@ static void print_fit(const struct pz_rehearsal *rehearsal) {
   if (excess_bytes > 0) printf("that is %.1f GB more than predicted\n", excess_bytes / 1e9);
 }
 
+/* Prints the question, the measures of every rank, the fit in memory, and the corrected step. */
 static void print_results(struct pz_call *call, const struct rehearse_input *input,
                           const struct pz_rehearsal *rehearsal) {
   const struct pz_run_plan *run = input->file.run;
@@ -185,7 +186,7 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
     char *script = NULL;
     pz_must(call, pz_rehearsal_script(&side, input->file.text, settings->set, &script,
                                       pz_call_error(call)));
-    pz_defer(call, pz_free_text, script);
+    pz_defer(call, pz_free, script);
     fputs(script, stdout);
     return;
   }
@@ -194,7 +195,7 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
   const char *text = pz_file_text(call, settings->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
   pz_must(call, pz_rehearsal_read(&side, settings->results, text, bytes, &rehearsal,
                                   pz_call_error(call)));
-  pz_defer(call, pz_free_rehearsal, rehearsal);
+  pz_defer(call, pz_object_free, rehearsal);
   if (settings->out) {
     /* Writes the chip with the measured factors, unless that would overwrite an input. */
     const struct pz_chip *chip = rehearsal->chip;
@@ -237,7 +238,8 @@ static void rehearse(struct pz_call *call, struct pz_invocation *invocation) {
   struct pz_error why = {0};
   if (pz_border(rehearse_plan, &work, &why) != PZ_OK) {
     bool about_results = results && strstr(why.message, results);
-    pz_command_raise_about(call, about_results ? results : pz_run_file_name(work.path), &why);
+    const char *plan_name = strcmp(work.path, "-") == 0 ? "standard input" : work.path;
+    pz_command_raise_about(call, about_results ? results : plan_name, &why);
   }
   if (!work.fits) invocation->exit = PZ_EXIT_NO_ANSWER;
 }

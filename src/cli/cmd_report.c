@@ -3,6 +3,8 @@
 #include "cli/study.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "report/page.h"
+#include "report/report_data.h"
 
 struct settings {
   struct pz_common common;
@@ -22,6 +24,7 @@ static const struct pz_option option_table[] = {
 };
 /* clang-format on */
 
+/* Computes what the report of a saved run needs, and writes the page and the CSV files. */
 static void report(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_progress progress;
@@ -45,7 +48,10 @@ static void report(struct pz_call *call, struct pz_invocation *invocation) {
   pz_defer(call, pz_study_run_close, run);
   pz_file_require_output(call, file, NULL, 0); /* fails before the long work, not after it */
   pz_report_complete(call, run);
-  json_t *document = pz_report_write(call, pz_run_result(run), file, settings.csv);
+  json_t *document = pz_report_document(call, pz_run_result(run));
+  struct pz_buffer *page = pz_page_html(call, "report_page", document);
+  pz_file_save(call, file, page->text, page->bytes);
+  if (settings.csv) pz_dataset_save(call, json_object_get(document, "datasets"), settings.csv);
   if (settings.common.json)
     pz_command_print_json(call, json_incref(document));
   else

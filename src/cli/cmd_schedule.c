@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "cli/machine_options.h"
-#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/file.h"
 #include "core/progress.h"
@@ -75,28 +74,8 @@ struct schedule_job {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static const struct pz_layer_schedule *schedule_at(const struct schedule_job *job, uint32_t i) {
-  return *pz_vec_at(&job->list, const struct pz_layer_schedule *, i);
-}
-
-static struct pz_solved_schedule solved_schedule(const struct schedule_job *job, uint32_t i) {
-  double solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : (double)NAN;
-  const struct pz_layer_schedule *schedule = schedule_at(job, i);
-  return (struct pz_solved_schedule){
-      .schedule = schedule,
-      .layer = schedule->layer ? schedule : NULL,
-      .gap = pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s),
-      .solving_s = solving_s,
-      .outcome = schedule->optimal ? "optimal" : "feasible"};
-}
-
 /* Prints the schedule of an instance, or the schedules of all layers with their sums. */
 static void print_schedules_json(struct pz_call *call, const struct schedule_job *job) {
-  if (!job->model) {
-    const struct pz_solved_schedule solved = solved_schedule(job, 0);
-    pz_command_print_json(call, pz_record_json(&pz_solved_schedule_record, &solved));
-    return;
-  }
   struct pz_solved_schedule *layers = pz_alloc(call, job->list.n, sizeof *layers);
   const struct pz_scheduled_plan plan = {job->cluster, job->passes};
   double sum_s[2] = {0}; /* by direction */
@@ -109,15 +88,23 @@ static void print_schedules_json(struct pz_call *call, const struct schedule_job
   if (job->options.modes == PZ_MODES_TWO)
     answer.exclusive = pz_exclusive_names[job->options.exclusive];
   for (uint32_t i = 0; i < job->list.n; i++) {
-    const struct pz_layer_schedule *schedule = schedule_at(job, i);
-    layers[i] = solved_schedule(job, i);
+    const struct pz_layer_schedule *schedule =
+        *pz_vec_at(&job->list, const struct pz_layer_schedule *, i);
+    layers[i] = (struct pz_solved_schedule){
+        .schedule = schedule,
+        .layer = schedule->layer ? schedule : NULL,
+        .gap = pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s),
+        .solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : (double)NAN,
+        .outcome = schedule->optimal ? "optimal" : "feasible"};
     sum_s[schedule->direction] += schedule->makespan_s * (double)schedule->count;
   }
   const struct pz_schedule_totals totals = {sum_s[PZ_FORWARD], sum_s[PZ_BACKWARD]};
   if (!job->settings->layers) answer.totals = &totals;
-  pz_command_print_json(call, pz_record_json(&pz_schedule_answer_record, &answer));
+  pz_command_print_json(call, job->model ? pz_record_json(&pz_schedule_answer_record, &answer)
+                                         : pz_record_json(&pz_solved_schedule_record, layers));
 }
 
+/* Prints the makespan of an instance, its bound and utilisation, and the Gantt chart. */
 static void print_instance(struct pz_call *call, const struct pz_layer_schedule *schedule) {
   double makespan = schedule->makespan_s;
   char gap[16];
@@ -180,9 +167,11 @@ static void print_schedules(struct pz_call *call, const struct schedule_job *job
   printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
          job->options.modes == PZ_MODES_TWO ? single : cores);
   for (uint32_t i = 0; i < job->list.n; i++) {
+    const struct pz_layer_schedule *schedule =
+        *pz_vec_at(&job->list, const struct pz_layer_schedule *, i);
     char title[256];
-    printf("\n%s\n", pz_scheduled_title(schedule_at(job, i), title));
-    pz_gantt_chart(call, schedule_at(job, i), stdout);
+    printf("\n%s\n", pz_scheduled_title(schedule, title));
+    pz_gantt_chart(call, schedule, stdout);
   }
 }
 
@@ -201,7 +190,7 @@ static void report_schedules(struct pz_call *call, const struct schedule_job *jo
   else if (job->model)
     print_schedules(call, job);
   else
-    print_instance(call, schedule_at(job, 0));
+    print_instance(call, *pz_vec_at(&job->list, const struct pz_layer_schedule *, 0));
 }
 
 /* ---- an instance, or the layers of a model -------------------------------------------------- */
@@ -211,7 +200,7 @@ static void append_schedule(struct pz_call *call, struct schedule_job *job,
                             struct pz_layer_schedule *schedule, double start_s) {
   double solving_s = pz_clock_s() - start_s;
   char title[256];
-  pz_defer(call, pz_free_layer_schedule, schedule);
+  pz_defer(call, pz_object_free, schedule);
   if (job->settings->common.verbose && !job->settings->common.quiet)
     pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(schedule, title),
                    schedule->steps, solving_s);
@@ -234,19 +223,15 @@ static void schedule_instance(struct pz_call *call, struct schedule_job *job) {
   report_schedules(call, job);
 }
 
-/* Returns the name after the next comma, or NULL after the last. */
-static const char *next_name(const char *list) {
-  const char *comma = strchr(list, ',');
-  return comma ? comma + 1 : NULL;
-}
-
 /* Returns whether a comma-separated list contains a layer; NULL contains every layer. */
 static bool is_chosen(const char *list, const char *layer) {
-  size_t n = strlen(layer);
   if (!list) return true;
-  for (const char *name = list; name; name = next_name(name))
-    if (strcspn(name, ",") == n && strncmp(name, layer, n) == 0) return true;
-  return false;
+  while (true) {
+    size_t n = strcspn(list, ",");
+    if (n == strlen(layer) && strncmp(list, layer, n) == 0) return true;
+    if (!list[n]) return false;
+    list += n + 1;
+  }
 }
 
 static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
@@ -254,13 +239,14 @@ static const char *name_at(const void *ctx, size_t i) { return ((const char *con
 /* Raises PZ_BAD_USE if a name of the list is none of `layers`, which ends with NULL. */
 static void check_layers(struct pz_call *call, const char *list, const char *model,
                          const char *const *layers) {
-  for (const char *name = list; name; name = next_name(name)) {
+  for (const char *name = list; name;) {
     char accepted[256];
     size_t n = strcspn(name, ","), i = 0;
     while (layers[i] && (strlen(layers[i]) != n || strncmp(name, layers[i], n) != 0)) i++;
     if (!layers[i])
       pz_raise(call, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", model, (int)n,
                name, pz_text_join(accepted, sizeof accepted, name_at, layers));
+    name = name[n] ? name + n + 1 : NULL; /* after the next comma */
   }
 }
 
@@ -272,9 +258,8 @@ static void schedule_layer(struct pz_call *call, struct schedule_job *job, struc
   struct pz_schedule_options options = job->options;
   struct pz_layer_schedule *schedule = NULL;
   double start_s = pz_clock_s();
-  if (options.lp) {
+  if (options.lp)
     options.lp = pz_file_with(call, options.lp, pz_format(call, "-%s-%s", layer->name, pass));
-  }
   pz_progress_update(&job->progress, job->list.n, pz_format(call, "%s %s", layer->name, pass));
   pz_must(call,
           pz_schedule_layer(cost, layer, direction, &options, &schedule, pz_call_error(call)));
@@ -333,7 +318,7 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
   pz_must(call, pz_training_schedule(run->model, &machine->chip, machine->net, &run->plan,
                                      &job->options, &passes, pz_call_error(call)));
   pz_close(call, &job->progress);
-  pz_defer(call, pz_free_plan_schedules, passes);
+  pz_defer(call, pz_object_free, passes);
   job->passes = passes;
 
   const char **names = pz_alloc(call, passes->n + 1, sizeof *names);
@@ -384,6 +369,7 @@ static const char *schedule_misuse(struct pz_call *call, const struct settings *
   return NULL;
 }
 
+/* Checks the options, and schedules an instance, the passes of a plan, or the layers of a model. */
 static void schedule(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings unset = defaults;
   unset.exclusive = NOT_GIVEN;

@@ -46,6 +46,7 @@ static void search_and_print(struct pz_call *call, void *ctx) {
   pz_study_run_report(call, run);
 }
 
+/* Checks the options and runs the search, which a signal may interrupt. */
 static void search(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;

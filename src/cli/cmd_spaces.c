@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/text.h"
 
 struct settings {
@@ -19,10 +19,7 @@ static const struct pz_option option_table[] = {
         "Limits: those of a chip, or an area in mm2 (default: the area of the base chip)"),
 };
 
-static const char *text_in(const json_t *object, const char *key) {
-  return json_string_value(json_object_get(object, key));
-}
-
+/* Prints a label and an array of names in one line. */
 static void print_names(const char *label, const json_t *names) {
   printf("  %-19s", label);
   for (size_t i = 0; i < json_array_size(names); i++)
@@ -45,6 +42,7 @@ static void print_axis(const char *name, const json_t *values) {
     printf("as many as columns\n");
 }
 
+/* Prints the description of a space: numbers of chips, names of nodes and arrays, and axes. */
 static void print_space(const json_t *space) {
   char chips[32], within[32];
   const json_t *hbm = json_object_get(space, "hbm"), *base = json_object_get(space, "base");
@@ -53,7 +51,8 @@ static void print_space(const json_t *space) {
   double limit_mm2 = json_number_value(json_object_get(space, "limit_mm2"));
   const char *axis;
   json_t *values;
-  printf("%s: %s\n", text_in(space, "name"), text_in(space, "about"));
+  printf("%s: %s\n", json_string_value(json_object_get(space, "name")),
+         json_string_value(json_object_get(space, "about")));
   printf("  %s chip%s", pz_text_count(chips, sizeof chips, n_chips), pz_text_s((double)n_chips));
   if (limit_mm2 > 0)
     printf(", %s within %.6g mm2", pz_text_count(within, sizeof within, n_within), limit_mm2);
@@ -61,34 +60,31 @@ static void print_space(const json_t *space) {
   print_names("nodes", json_object_get(space, "nodes"));
   print_names("arrays", json_object_get(space, "arrays"));
   if (hbm) print_names("hbm", hbm);
-  if (base) printf("  %-19s %s, for what is not listed\n", "base", text_in(base, "name"));
+  if (base)
+    printf("  %-19s %s, for what is not listed\n", "base",
+           json_string_value(json_object_get(base, "name")));
   json_object_foreach(json_object_get(space, "axes"), axis, values) print_axis(axis, values);
 }
 
-static void close_space(void *space) { pz_space_close(space); }
-
-/* Appends the description of a space, a preset or a file, to a list. */
-static void append_space(struct pz_call *call, const char *name, const char *budget, json_t *list) {
-  struct pz_space *space = NULL;
-  char *text = NULL;
-  pz_must(call, pz_space_open(name, &space, pz_call_error(call)));
-  pz_defer(call, close_space, space);
-  pz_must(call, pz_space_describe(space, budget, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
-  json_t *description = pz_json_read(call, name, text, strlen(text));
-  if (json_array_append(list, description) != 0) pz_raise_memory(call, "the spaces");
-}
-
+/* Prints the spaces that the arguments name, or all presets. */
 static void show_spaces(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   json_t *list, *space;
   size_t i;
   if (!pz_command_options(call, invocation, &settings)) return;
   list = pz_json_built(call, json_array());
-  for (int k = 0; k < invocation->n_args; k++)
-    append_space(call, invocation->args[k], settings.budget, list);
-  for (size_t k = 0; invocation->n_args == 0 && pz_space_preset_name(k); k++)
-    append_space(call, pz_space_preset_name(k), settings.budget, list);
+  const size_t n_args = (size_t)invocation->n_args;
+  for (size_t k = 0; n_args ? k < n_args : pz_space_preset_name(k) != NULL; k++) {
+    const char *name = n_args ? invocation->args[k] : pz_space_preset_name(k);
+    struct pz_space *opened = NULL;
+    char *text = NULL;
+    pz_must(call, pz_space_open(name, &opened, pz_call_error(call)));
+    pz_defer(call, pz_object_free, opened);
+    pz_must(call, pz_space_describe(opened, settings.budget, &text, pz_call_error(call)));
+    pz_defer(call, pz_free, text);
+    json_t *description = pz_json_read(call, name, text, strlen(text));
+    if (json_array_append(list, description) != 0) pz_raise_memory(call, "the spaces");
+  }
   if (settings.common.json)
     pz_command_print_json(call, json_incref(list));
   else

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
+#include "core/alloc.h"
 #include "report/records.h"
 #include "report/table.h"
 
@@ -50,20 +50,17 @@ struct tuned_run {
 
 /* ---- the run and its prediction ------------------------------------------------------------- */
 
-static void print_run(struct pz_call *call, const struct pz_plan_tuning *tuning) {
-  struct pz_table *table = pz_table_new(call, "run|value|from");
-  for (uint32_t i = 0; i < tuning->n_fields; i++) {
-    const struct pz_field_origin *field = &tuning->fields[i];
-    if (field->shown) pz_table_cells(table, "%s|%s|%s", field->name, field->value, field->from);
-  }
-  pz_table_print(table, 0, stdout);
-}
-
-/* Prints the prediction of the run, its accuracy, and the parts of its step. */
+/* Prints the fields of the run with their origins, its prediction, and the parts of its step. */
 static void print_prediction(struct pz_call *call, const struct tuned_run *tuned) {
   const struct pz_plan_tuning *tuning = tuned->tuning;
   const struct pz_prediction *prediction = &tuning->own.p;
   double measured_s = tuned->measured_s, predicted_s = tuning->uncorrected_s;
+  struct pz_table *fields = pz_table_new(call, "run|value|from");
+  for (uint32_t i = 0; i < tuning->n_fields; i++) {
+    const struct pz_field_origin *field = &tuning->fields[i];
+    if (field->shown) pz_table_cells(fields, "%s|%s|%s", field->name, field->value, field->from);
+  }
+  pz_table_print(fields, 0, stdout);
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          measured_s > 0 ? "corrected" : "predicted", prediction->step_s, 100 * prediction->mfu,
          100 * prediction->mfu_conventional, prediction->tokens_per_s_per_device);
@@ -98,16 +95,12 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
 
 /* ---- other plans ---------------------------------------------------------------------------- */
 
-/* Returns the change as arguments of Megatron-LM, if the run had such, or as options of phaze. */
-static const char *change_text(const struct tuned_run *tuned, const struct pz_plan_change *change) {
-  return tuned->run->megatron ? change->megatron : change->options;
-}
-
-/* Prints the best plan that was found, or that no plan is faster than the run. */
+/* Prints the best plan that was found and its change of the run, as arguments of Megatron-LM or as
+ * options of phaze; or prints that no plan is faster than the run. */
 static void print_best(const struct tuned_run *tuned, const char *title,
                        const struct pz_plan_change *best) {
   const struct pz_plan_tuning *tuning = tuned->tuning;
-  const char *text = change_text(tuned, best);
+  const char *text = tuned->run->megatron ? best->megatron : best->options;
   char line[PZ_PLAN_LINE_MOST];
   if (tuning->fits && best->gain <= 0) {
     bool faster_change = tuning->n_changes && tuning->changes[0].gain > 0;
@@ -158,7 +151,8 @@ static void print_changes(struct pz_call *call, const struct tuned_run *tuned) {
   struct pz_table *table = pz_table_new(call, "single change|>s per step|>time|>GB");
   for (uint32_t i = 0; i < tuning->n_changes && i < MOST_CHANGES; i++) {
     const struct pz_plan_change *change = &tuning->changes[i];
-    pz_table_cells(table, "%s|%.4g|%+.1f%%|%.1f", change_text(tuned, change), change->p.step_s,
+    pz_table_cells(table, "%s|%.4g|%+.1f%%|%.1f",
+                   tuned->run->megatron ? change->megatron : change->options, change->p.step_s,
                    -100 * change->gain, change->p.peak_bytes / 1e9);
   }
   putchar('\n');
@@ -174,7 +168,7 @@ static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
   char *text = NULL;
   run.plan = *plan;
   pz_must(call, pz_run_plan_text(&run, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   return pz_json_read(call, "plan", text, strlen(text));
 }
 
@@ -186,6 +180,7 @@ static struct pz_tuned_change tuned_change(struct pz_call *call, const struct tu
                                   .plan = run_json(call, tuned, &change->plan)};
 }
 
+/* Prints the answer as JSON; each plan is also a plan file, which other commands read. */
 static void print_answer_json(struct pz_call *call, const struct tuned_run *tuned) {
   const struct pz_plan_tuning *tuning = tuned->tuning;
   struct pz_tuned_change best, overlapped, changes[MOST_CHANGES];
@@ -211,6 +206,7 @@ static void print_answer_json(struct pz_call *call, const struct tuned_run *tune
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* Reads and predicts the run, searches for faster plans, and prints them. */
 static void tune(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
   if (!pz_command_options(call, invocation, &settings)) return;
@@ -241,14 +237,13 @@ static void tune(struct pz_call *call, struct pz_invocation *invocation) {
   pz_command_progress_start(&progress, quiet, false);
   if (pz_plan_tune(file.run, &machine->chip, machine->net, &tune_options, &tuning, &why) != PZ_OK)
     pz_command_raise_about(call, file.name, &why);
-  pz_defer(call, pz_free_plan_tuning, tuning);
+  pz_defer(call, pz_object_free, tuning);
   tuned.tuning = tuning;
 
   if (tuning->own.refusal[0]) pz_command_warn(quiet, tuning->own.refusal);
   if (settings.common.json) {
     print_answer_json(call, &tuned);
   } else {
-    print_run(call, tuning);
     print_prediction(call, &tuned);
     print_best_plans(&tuned);
     print_changes(call, &tuned);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "report/validation_table.h"
@@ -42,15 +42,7 @@ static const struct pz_option option_table[] = {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-/* Returns a validation in one of its textual forms, to be freed with pz_text_free(). */
-static char *validation_text(struct pz_call *call, const struct pz_validation *validation,
-                             enum pz_validation_form form) {
-  char *text = NULL;
-  size_t bytes = 0;
-  pz_must(call, pz_validation_text(validation, form, &text, &bytes, pz_call_error(call)));
-  return text;
-}
-
+/* Prints the validation as tables, or in the form that --json, --rows and --features ask for. */
 static void print_validation(struct pz_call *call, const struct settings *settings,
                              const struct pz_validation *validation) {
   if (!settings->common.json && !settings->features) {
@@ -60,8 +52,10 @@ static void print_validation(struct pz_call *call, const struct settings *settin
   enum pz_validation_form form = PZ_VALIDATION_JSON;
   if (settings->rows) form = PZ_VALIDATION_JSON_ROWS;
   if (settings->features) form = PZ_VALIDATION_FEATURES;
-  char *text = validation_text(call, validation, form);
-  pz_defer(call, pz_free_text, text);
+  char *text = NULL;
+  size_t bytes = 0;
+  pz_must(call, pz_validation_text(validation, form, &text, &bytes, pz_call_error(call)));
+  pz_defer(call, pz_free, text);
   fputs(text, stdout);
 }
 
@@ -105,8 +99,7 @@ static void warn_about_unused_chip(const struct settings *settings,
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void free_validation(void *validation) { pz_validation_free(validation); }
-
+/* Validates predictions, writes the files and tables, and raises an error if a limit is broken. */
 static void validate(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_validation *validation = NULL;
@@ -130,7 +123,7 @@ static void validate(struct pz_call *call, struct pz_invocation *invocation) {
   options.threads = (unsigned)settings.threads;
   check_outputs(call, &settings);
   pz_must(call, pz_validate(&options, &validation, pz_call_error(call)));
-  pz_defer(call, free_validation, validation);
+  pz_defer(call, pz_object_free, validation);
   for (uint32_t i = 0; i < validation->n_notes; i++) pz_command_warn(quiet, validation->notes[i]);
   warn_about_unused_chip(&settings, validation, default_chip);
   if (limits_of_ops && validation->n_limits == 0)
@@ -143,9 +136,14 @@ static void validate(struct pz_call *call, struct pz_invocation *invocation) {
                {settings.report, PZ_VALIDATION_PAGE},
                {settings.write_limits, PZ_VALIDATION_LIMITS},
                {settings.write_expected, PZ_VALIDATION_EXPECTED}};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    if (files[i].path)
-      pz_command_save_text(call, files[i].path, validation_text(call, validation, files[i].form));
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!files[i].path) continue;
+    pz_must(call,
+            pz_validation_text(validation, files[i].form, &text, &bytes, pz_call_error(call)));
+    pz_command_save_text(call, files[i].path, text);
+  }
   print_validation(call, &settings, validation);
   for (uint32_t i = 0; i < validation->n_broken; i++) {
     char limit[300];

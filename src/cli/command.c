@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -17,11 +16,13 @@
 
 /* ---- running a subcommand ------------------------------------------------------------------- */
 
+/* Runs the body of a subcommand; a function of pz_border(). */
 static void call_body(struct pz_call *call, void *ctx) {
   struct pz_invocation *invocation = ctx;
   invocation->command->body(call, invocation);
 }
 
+/* Runs a subcommand, prints the error that its body raised, and returns the exit status. */
 enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char **argv) {
   struct pz_invocation invocation = {
       .command = command, .argc = argc, .argv = argv, .exit = PZ_EXIT_DONE};
@@ -36,6 +37,7 @@ enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char 
   return PZ_EXIT_BAD_USE;
 }
 
+/* Parses the options and counts the arguments; prints the help and returns false for --help. */
 bool pz_command_options(struct pz_call *call, struct pz_invocation *invocation, void *settings) {
   const struct pz_command *command = invocation->command;
   const struct pz_common *common = settings;
@@ -58,12 +60,14 @@ bool pz_command_options(struct pz_call *call, struct pz_invocation *invocation, 
   return true;
 }
 
+/* Raises an error about the arguments, after which the synopsis is printed. */
 _Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *invocation,
                                  const char *what) {
   invocation->usage = true;
   pz_raise(call, PZ_BAD_USE, "%s", what);
 }
 
+/* Raises a caught error again, with the name of the input if its message lacks it. */
 _Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
                                       const struct pz_error *why) {
   enum pz_status status = why->status;
@@ -73,6 +77,7 @@ _Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
   pz_raise_again(call, why);
 }
 
+/* Prints a JSON value to stdout; the reference passes to the call. */
 void pz_command_print_json(struct pz_call *call, json_t *value) {
   pz_json_built(call, value);
   struct pz_buffer *text = pz_buffer_new(call);
@@ -80,11 +85,13 @@ void pz_command_print_json(struct pz_call *call, json_t *value) {
   fputs(text->text, stdout);
 }
 
+/* Writes a text that a public function returned to a file; the text passes to the call. */
 void pz_command_save_text(struct pz_call *call, const char *path, char *text) {
-  pz_defer(call, pz_free_text, text);
+  pz_defer(call, pz_free, text);
   pz_file_save(call, path, text, strlen(text));
 }
 
+/* Returns the first option at or after an offset whose value differs between two settings. */
 const struct pz_option *pz_command_changed(const struct pz_command *command, size_t least_offset,
                                            const void *settings, const void *other_settings) {
   for (size_t i = 0; i < command->table.n; i++) {
@@ -97,6 +104,7 @@ const struct pz_option *pz_command_changed(const struct pz_command *command, siz
 
 /* ---- messages, progress and signals --------------------------------------------------------- */
 
+/* Prints a line of information to stderr, at most 1023 bytes of it. */
 void pz_command_say(const char *format, ...) {
   char text[1024];
   va_list args;
@@ -110,6 +118,7 @@ void pz_command_warn(bool quiet, const char *text) {
   if (text && !quiet) pz_command_say("warning: %s", text);
 }
 
+/* Prints an error to stderr, tells the other ranks, and returns the exit status. */
 enum pz_exit pz_command_fail(const struct pz_error *err) {
   pz_ranks_failed(err);
   fprintf(stderr, "phaze: %s\n", err->message);
@@ -124,11 +133,13 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
 
 static atomic_bool signal_came;
 
+/* Notes that a signal came, so that pz_command_progress() stops the work. */
 static void on_signal(int signal) {
   (void)signal;
   atomic_store(&signal_came, true);
 }
 
+/* Installs handlers that set the returned flag at the first signal; a second one is fatal. */
 atomic_bool *pz_command_listen(void) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
   sigemptyset(&action.sa_mask);
@@ -144,11 +155,13 @@ void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool li
   pz_progress_start(progress, stderr, style, "models", "models", 1);
 }
 
+/* Shows the progress; returns false after a signal, which stops the work. */
 bool pz_command_progress(void *progress, const struct pz_progress_state *state) {
   pz_progress_follow(progress, state);
   return !atomic_load(&signal_came);
 }
 
+/* Flushes stdout, and returns an error status if the result is incomplete or not written. */
 enum pz_exit pz_command_end(void) {
   struct pz_error err = {0};
   if (pz_json_lost()) {

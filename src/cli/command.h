@@ -4,7 +4,11 @@
  * dispatch.c lists.  Its body runs under one border (core/call.h): pz_command_invoke() calls the
  * body, prints an error that the body raised, flushes stdout and returns the exit status.  A
  * body first calls pz_command_options(), which fills the settings of the subcommand from its
- * table of options.  Results go to stdout, everything else to stderr. */
+ * table of options.  Results go to stdout, everything else to stderr.
+ *
+ * A body leaves what public functions return to its call: texts with pz_defer(call, pz_free, text),
+ * and objects with pz_defer(call, pz_object_free, object), which is what most functions pz_*_free()
+ * of the public header do. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
 

@@ -39,28 +39,6 @@ static const char script_end[] =
     "}\n"
     "complete -o default -F _phaze phaze\n";
 
-static const char *cluster_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_cluster_preset_name(i);
-}
-
-static const char *space_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_space_preset_name(i);
-}
-
-static const char *choice_name(const void *ctx, size_t i) {
-  const struct pz_option *option = ctx;
-  return option->choices[i];
-}
-
-/* Ends a case of the script that completes one of these words. */
-static void print_words(pz_name_at *word_at, const void *ctx, FILE *out) {
-  fputs("words='", out);
-  for (size_t i = 0; word_at(ctx, i); i++) fprintf(out, i ? " %s" : "%s", word_at(ctx, i));
-  fputs("' ;;\n", out);
-}
-
 /* Prints a case of the script for each option that has a value.  If the accepted words are not
  * known, the shell completes file names. */
 static void print_value_cases(const struct pz_command *command, FILE *out) {
@@ -72,32 +50,26 @@ static void print_value_cases(const struct pz_command *command, FILE *out) {
     fprintf(out, "    %s:--%s", command->name, pz_option_name(option->name, name, sizeof name));
     if (option->letter) fprintf(out, " | %s:-%c", command->name, option->letter);
     fputs(") ", out);
-    if (option->type == PZ_OPTION_CHOICE || option->type == PZ_OPTION_SET)
-      print_words(choice_name, option, out);
-    else if (strcmp(option->name, "cluster") == 0)
-      print_words(cluster_name, NULL, out);
-    else if (strcmp(option->name, "space") == 0)
-      print_words(space_name, NULL, out);
-    else if (strcmp(option->name, "chip") == 0 || strcmp(option->name, "budget") == 0)
+    bool is_choice = option->type == PZ_OPTION_CHOICE || option->type == PZ_OPTION_SET;
+    bool is_cluster = strcmp(option->name, "cluster") == 0;
+    if (is_choice || is_cluster || strcmp(option->name, "space") == 0) {
+      fputs("words='", out);
+      for (size_t k = 0;; k++) {
+        const char *preset = is_cluster ? pz_cluster_preset_name(k) : pz_space_preset_name(k);
+        const char *word = is_choice ? option->choices[k] : preset;
+        if (!word) break;
+        fprintf(out, k ? " %s" : "%s", word);
+      }
+      fputs("' ;;\n", out);
+    } else if (strcmp(option->name, "chip") == 0 || strcmp(option->name, "budget") == 0) {
       fputs("words=$(_phaze_chips) ;;\n", out);
-    else
+    } else {
       fputs("return ;;\n", out);
+    }
   }
 }
 
-/* Prints a case of the script that lists the options of a subcommand. */
-static void print_options_case(const struct pz_command *command, FILE *out) {
-  fprintf(out, "    %s) options='", command->name);
-  for (size_t i = 0; i < command->table.n; i++) {
-    const struct pz_option *option = &command->table.options[i];
-    char name[64];
-    if (option->hidden) continue;
-    fprintf(out, i ? " --%s" : "--%s", pz_option_name(option->name, name, sizeof name));
-    if (option->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
-  }
-  fputs("' ;;\n", out);
-}
-
+/* Prints the cases for option values, then those that list the options of each subcommand. */
 void pz_completion_print(FILE *out) {
   fputs(script_begin, out);
   for (size_t i = 0; pz_command_at(i); i++) fprintf(out, i ? " %s" : "%s", pz_command_at(i)->name);
@@ -105,6 +77,17 @@ void pz_completion_print(FILE *out) {
   fputs("  case $command:$prev in\n    --completion:*) words=bash ;;\n", out);
   for (size_t i = 0; pz_command_at(i); i++) print_value_cases(pz_command_at(i), out);
   fputs(before_options, out);
-  for (size_t i = 0; pz_command_at(i); i++) print_options_case(pz_command_at(i), out);
+  for (size_t i = 0; pz_command_at(i); i++) {
+    const struct pz_command *command = pz_command_at(i);
+    fprintf(out, "    %s) options='", command->name);
+    for (size_t k = 0; k < command->table.n; k++) {
+      const struct pz_option *option = &command->table.options[k];
+      char name[64];
+      if (option->hidden) continue;
+      fprintf(out, k ? " --%s" : "--%s", pz_option_name(option->name, name, sizeof name));
+      if (option->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
+    }
+    fputs("' ;;\n", out);
+  }
   fputs(script_end, out);
 }

@@ -39,6 +39,7 @@ static void print_roff(const char *text, FILE *out) {
   if (!filled) fputs(".fi\n", out);
 }
 
+/* Prints the man page of all subcommands in roff format. */
 static void print_man_page(FILE *out) {
   fprintf(out,
           ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- find the best "
@@ -84,6 +85,7 @@ static void print_man_page(FILE *out) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
+/* Prints the list of subcommands with a line about each. */
 static void print_usage(FILE *out) {
   fprintf(out,
           "phaze %s: find the best accelerator chip for training models, and how to train\nthem on "
@@ -99,11 +101,13 @@ static void print_usage(FILE *out) {
                "    phaze search gpt2-xl llama2-7b -o run\n");
 }
 
+/* Returns the name of subcommand i, or NULL after the last one (a pz_name_at). */
 static const char *command_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_command_at(i) ? pz_command_at(i)->name : NULL;
 }
 
+/* Runs the subcommand or the option of the program that argv[1] names; returns the exit status. */
 int pz_command_main(int argc, char **argv) {
   struct pz_error err = {0};
   if (argc < 2) {

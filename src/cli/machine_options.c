@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "core/file.h"
 #include "report/table.h"
 
 /* ---- chip and network ----------------------------------------------------------------------- */
 
+/* Prints to stderr that a cluster was scaled out beyond the devices of its description. */
 void pz_machine_report_scaling(const struct pz_cluster *cluster) {
   if (cluster->devices > cluster->stated_devices)
     fprintf(stderr,
@@ -21,6 +21,7 @@ void pz_machine_report_scaling(const struct pz_cluster *cluster) {
             cluster->name, cluster->devices, cluster->stated_devices);
 }
 
+/* Reads chip and cluster, chooses the network for the devices, and prints notes about it. */
 struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *options,
                                    struct pz_machine_use use) {
   struct pz_error *err = pz_call_error(call);
@@ -53,17 +54,19 @@ struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine
   return machine;
 }
 
+/* Opens the machine of the options and returns an estimator of operators for it. */
 struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *options,
                                 struct pz_machine_use use) {
   const struct pz_machine *machine = pz_machine_open(call, options, use);
   struct pz_cost *cost = NULL;
   pz_must(call, pz_cost_new(&machine->chip, machine->net, &cost, pz_call_error(call)));
-  pz_defer(call, pz_free_cost, cost);
+  pz_defer(call, pz_object_free, cost);
   return cost;
 }
 
 /* ---- files of chip and cluster -------------------------------------------------------------- */
 
+/* Returns whether a path is the file of the chip or of the cluster. */
 bool pz_machine_reads(const struct pz_machine_options *options, const char *path) {
   const char *const paths[] = {options->chip, options->cluster};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -71,6 +74,7 @@ bool pz_machine_reads(const struct pz_machine_options *options, const char *path
   return false;
 }
 
+/* Returns an error message if an output would overwrite a file that is read, otherwise NULL. */
 const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
                                       const char *trace_path, const char *report_path) {
   if (trace_path && (pz_file_same(trace_path, input) || pz_machine_reads(options, trace_path)))
@@ -80,6 +84,7 @@ const char *pz_machine_find_overwrite(const struct pz_machine_options *options, 
   return NULL;
 }
 
+/* Returns the part of a JSON answer that states model, chip, cluster and their files. */
 struct pz_asked pz_machine_asked(const struct pz_machine *machine,
                                  const struct pz_machine_options *options, const char *model) {
   struct pz_asked asked = {.model = model,
@@ -93,22 +98,21 @@ struct pz_asked pz_machine_asked(const struct pz_machine *machine,
 
 /* ---- training runs -------------------------------------------------------------------------- */
 
-const char *pz_run_file_name(const char *path) {
-  return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
+/* Reads a training run from a file, or from standard input if the path is "-". */
 struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
                                     const struct pz_run_plan_options *options) {
-  struct pz_run_file file = {.name = pz_run_file_name(path)};
-  const char *source = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+  bool is_stdin = strcmp(path, "-") == 0;
+  struct pz_run_file file = {.name = is_stdin ? "standard input" : path};
+  const char *source = is_stdin ? "/dev/stdin" : path;
   size_t bytes = 0;
   file.text = pz_file_text(call, source, PZ_PLAN_FILE_MOST_BYTES, &bytes);
   pz_must(call,
           pz_run_plan_read(file.name, file.text, bytes, options, &file.run, pz_call_error(call)));
-  pz_defer(call, pz_free_run_plan, file.run);
+  pz_defer(call, pz_object_free, file.run);
   return file;
 }
 
+/* Prints the notes on a run, and its arguments that were not understood, as warnings. */
 void pz_run_file_warn(bool quiet, const struct pz_run_plan *run) {
   enum { MOST_BYTES = 300 }; /* length at which the list of names is cut */
   char names[400] = "", line[480];
@@ -125,6 +129,7 @@ void pz_run_file_warn(bool quiet, const struct pz_run_plan *run) {
   pz_command_warn(quiet, line);
 }
 
+/* Opens the machine of a run; options for chip and cluster override those of the run. */
 struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machine_options *options,
                                      const char *name, bool quiet, struct pz_run_plan *run) {
   if (options->chip) {
@@ -160,6 +165,7 @@ static void test_plan_file(struct pz_call *call, void *ctx) {
                   json_object_get(root, "run");
 }
 
+/* Returns whether a regular file is JSON with a model, a plan or a run. */
 bool pz_is_plan_file(const char *path) {
   struct plan_test test = {.path = path};
   if (!pz_file_is_regular(path)) return false;
@@ -170,12 +176,14 @@ bool pz_is_plan_file(const char *path) {
 
 /* ---- calibrated chips ----------------------------------------------------------------------- */
 
+/* Writes the description of a chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path) {
   char *text = NULL;
   pz_must(call, pz_chip_text(chip, &text, pz_call_error(call)));
   pz_command_save_text(call, path, text);
 }
 
+/* Prints the factors of a correction as changes in percent, with their shares of the step. */
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
                              uint32_t n) {
   static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",

@@ -53,8 +53,7 @@ struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_op
 /* Prints to stderr if a cluster has more devices than its description states. */
 void pz_machine_report_scaling(const struct pz_cluster *cluster);
 
-/* ---- files of chip and cluster
- * ----------------------------------------------------------- */
+/* ---- files of chip and cluster -------------------------------------------------------------- */
 
 /* Returns whether a path is the file of the chip or of the cluster. */
 bool pz_machine_reads(const struct pz_machine_options *options, const char *path);
@@ -68,8 +67,7 @@ const char *pz_machine_find_overwrite(const struct pz_machine_options *options, 
 struct pz_asked pz_machine_asked(const struct pz_machine *machine,
                                  const struct pz_machine_options *options, const char *model);
 
-/* ---- training runs
- * ----------------------------------------------------------------------- */
+/* ---- training runs -------------------------------------------------------------------------- */
 
 /* Largest number of --set and of --ignore options. */
 enum { PZ_MOST_SETS = 32 };
@@ -81,9 +79,7 @@ struct pz_run_file {
   struct pz_run_plan *run;
 };
 
-/* Returns the name of an input for messages; the path "-" means standard input. */
-const char *pz_run_file_name(const char *path);
-
+/* Reads a training run; the path "-" means standard input. */
 struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
                                     const struct pz_run_plan_options *options);
 
@@ -98,8 +94,7 @@ struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machi
 /* Returns whether a file is JSON with a model or a plan, not the config.json of a model. */
 bool pz_is_plan_file(const char *path);
 
-/* ---- calibrated chips
- * -------------------------------------------------------------------- */
+/* ---- calibrated chips ----------------------------------------------------------------------- */
 
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "core/file.h"
 #include "core/options.h"
 #include "core/progress.h"
@@ -30,14 +29,13 @@ struct partition_job {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static bool is_given(const char *list) { return list && strcmp(list, "auto") != 0; }
-
-/* Prints a note; one about lists of degrees only if the user gave one of these lists. */
+/* Prints a note of the search.  A note about lists of degrees or sizes (`lists`, bits of PZ_LIST_*)
+ * is printed only if the user gave one of these lists. */
 static void print_note(void *ctx, unsigned lists, const char *text) {
   const struct pz_place_settings *settings = ctx;
   unsigned given = 0;
-  if (is_given(settings->tp)) given |= PZ_LIST_TP;
-  if (is_given(settings->mbs)) given |= PZ_LIST_MBS;
+  if (settings->tp) given |= PZ_LIST_TP;
+  if (settings->mbs) given |= PZ_LIST_MBS;
   if (!lists || lists & given) pz_command_warn(settings->quiet, text);
 }
 
@@ -60,16 +58,17 @@ static const struct pz_partitions *find_partitions(struct pz_call *call,
   options.workload.seq = settings->seq;
   options.note = print_note;
   options.note_ctx = settings;
-  if (is_given(settings->mbs)) options.mbs = pz_choices_read(call, settings->mbs, "mbs", 1 << 20);
-  if (is_given(settings->tp)) options.tp = pz_choices_read(call, settings->tp, "tp", 1 << 20);
+  if (settings->mbs) options.mbs = pz_choices_read(call, settings->mbs, "mbs", 1 << 20);
+  if (settings->tp) options.tp = pz_choices_read(call, settings->tp, "tp", 1 << 20);
   pz_must(call, pz_partition_model(job->model, &job->machine->chip, job->machine->net, &options,
                                    &found, pz_call_error(call)));
-  pz_defer(call, pz_free_partitions, found);
+  pz_defer(call, pz_object_free, found);
   return found;
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
+/* Prints the best plan with its rates, the parts of its step and its stages, then the next best. */
 static void print_partitions(struct pz_call *call, const struct partition_job *job) {
   const struct pz_partition *plan = job->found->plans; /* the best plan, which the others follow */
   const struct pz_step_parts *parts = &plan->parts;
@@ -105,6 +104,7 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
   pz_table_print(others, 0, stdout);
 }
 
+/* Searches for the best partition of a model on a cluster, and prints it with its trace. */
 void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings, const char *model,
                         bool first_stage, bool check, bool json) {
   double start_s = pz_clock_s();

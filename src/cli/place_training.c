@@ -7,13 +7,13 @@
  * the answer with the user's own plan (compare_plans()), writes the files that are asked for,
  * and prints a launch script, JSON or text. */
 #include "cli/place_training.h"
+#include "core/alloc.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "core/file.h"
 #include "core/options.h"
 #include "core/text.h"
@@ -57,18 +57,6 @@ static void check_combination(struct pz_call *call, const struct pz_place_job *j
              single_only);
 }
 
-/* Parses a degree of parallelism that is otherwise searched.  NULL and "auto" leave it open.  In
- * other semantics the option is a list, of which only one number is accepted here. */
-static void read_degree(struct pz_call *call, const char *text, const char *name, int64_t *degree) {
-  if (!text || strcmp(text, "auto") == 0) return;
-  const struct pz_choices list = pz_choices_read(call, text, name, 1 << 20);
-  if (list.n > 1)
-    pz_raise(call, PZ_BAD_USE,
-             "--%s %s with --semantics training; accepted: one number, or auto (all are searched)",
-             name, text);
-  *degree = list.v[0];
-}
-
 /* Returns the options of the search.  Degrees that are given are fixed, the others are searched. */
 static struct pz_training_place_options
 read_options(struct pz_call *call, const struct pz_place_job *job, struct pz_progress *progress) {
@@ -91,8 +79,21 @@ read_options(struct pz_call *call, const struct pz_place_job *job, struct pz_pro
   plan->batch = settings->batch ? settings->batch : DEFAULT_BATCH;
   plan->devices = job->devices.v[0];
   plan->recompute = settings->recompute;
-  read_degree(call, settings->tp, "tp", &plan->tp);
-  read_degree(call, settings->mbs, "mbs", &plan->mbs);
+  /* Other semantics accept lists of degrees and microbatch sizes, these one number of each. */
+  const struct {
+    const char *name, *text;
+    int64_t *number;
+  } lists[] = {{"tp", settings->tp, &plan->tp}, {"mbs", settings->mbs, &plan->mbs}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    if (!lists[i].text) continue;
+    const struct pz_choices list = pz_choices_read(call, lists[i].text, lists[i].name, 1 << 20);
+    if (list.n > 1)
+      pz_raise(call, PZ_BAD_USE,
+               "--%s %s with --semantics training; accepted: one number, or auto (all are "
+               "searched)",
+               lists[i].name, lists[i].text);
+    *lists[i].number = list.v[0];
+  }
   if (plan->sp == 1 && plan->tp == 1)
     pz_raise(call, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (settings->emit) {
@@ -113,6 +114,7 @@ read_options(struct pz_call *call, const struct pz_place_job *job, struct pz_pro
 
 /* ---- the user's own plan -------------------------------------------------------------------- */
 
+/* Reads the user's plan, and takes options that were not given from it. */
 struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *settings,
                                            struct pz_place_training_settings *training,
                                            bool devices_given) {
@@ -170,7 +172,7 @@ static const struct pz_plan_diff *compare_plans(struct pz_call *call,
   struct pz_diff_side best_side = {sizeof best_side, &best_run, &machine->chip, machine->net};
   enum pz_status status = pz_plan_diff(&user_side, &best_side, &diff, &why);
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", file, why.message);
-  pz_defer(call, pz_free_plan_diff, diff);
+  pz_defer(call, pz_object_free, diff);
   if (diff->a.refusal[0]) pz_command_warn(job->settings->quiet, diff->a.refusal);
   bool same_model = fabs(diff->b.p.params / best->p.params - 1) < SAME_MODEL;
   if (!same_model)
@@ -237,11 +239,6 @@ static void print_plan(const struct pz_place_job *job, const struct pz_training_
   pz_predict_print_expected(&run->expected, run->p.step_s);
 }
 
-/* Returns the time by which plans are ranked: `counted` adds the expected error. */
-static double ranked_s(const struct pz_training_run *run, bool counted) {
-  return run->p.step_s * (counted ? 1 + run->expected.error : 1);
-}
-
 /* Prints the options that the plan switches on, the plans that were not chosen although they use
  * all devices or are slightly faster, and the certificate of the search. */
 static void print_alternatives(const struct pz_place_job *job,
@@ -265,7 +262,10 @@ static void print_alternatives(const struct pz_place_job *job,
     puts("no plan uses all of them");
   if (fastest) {
     bool counted = job->options.risk == PZ_RISK_COUNTED;
-    double saved = 1 - ranked_s(fastest, counted) / ranked_s(best, counted);
+    /* The times by which plans are ranked contain the expected error if it is counted. */
+    double fastest_s = fastest->p.step_s * (counted ? 1 + fastest->expected.error : 1);
+    double best_s = best->p.step_s * (counted ? 1 + best->expected.error : 1);
+    double saved = 1 - fastest_s / best_s;
     char percent[32] = "less than 0.01%";
     if (100 * saved >= 0.01) snprintf(percent, sizeof percent, "%.2f%%", 100 * saved);
     printf("%s, %s less than this simpler plan: %.4g s, %s\n",
@@ -304,6 +304,7 @@ static void print_others(struct pz_call *call, const struct pz_training_plans *p
   pz_table_print(table, 0, stdout);
 }
 
+/* Prints the answer as text: the best plan, what it was compared with, its step, memory and cost. */
 static void print_plans(struct pz_call *call, const struct pz_place_job *job,
                         const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0];
@@ -332,6 +333,7 @@ static void print_plans(struct pz_call *call, const struct pz_place_job *job,
 
 /* ---- one number of devices ------------------------------------------------------------------ */
 
+/* Prints the plans as JSON with the question, the cost and the comparison that were asked for. */
 static void print_plans_json(struct pz_call *call, const struct pz_place_job *job,
                              const struct pz_training_plans *plans) {
   const struct pz_place_training_settings *training = job->training;
@@ -348,6 +350,8 @@ static void print_plans_json(struct pz_call *call, const struct pz_place_job *jo
   pz_command_print_json(call, pz_record_json(&pz_place_answer_record, &answer));
 }
 
+static void free_plans(void *plans) { pz_training_plans_free(plans); }
+
 /* Searches for the best plan on one number of devices and prints the answer. */
 static void place_once(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
@@ -360,7 +364,7 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
   if (weak) asked->batch = training->batch_per_device * asked->devices;
   pz_must(call,
           pz_training_place(job->model, &machine->chip, machine->net, &job->options, &plans, err));
-  pz_defer(call, pz_free_training_plans, plans);
+  pz_defer(call, free_plans, plans);
   if (*plans->warning) pz_command_warn(settings->quiet, plans->warning);
   if (!plans->n)
     pz_must(call, pz_training_nothing_fits(job->model, &machine->chip, machine->net, &job->options,
@@ -371,7 +375,7 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
     char *text = NULL;
     pz_must(call, pz_launch_text(job->model, &job->machine->chip, job->machine->net, &best->plan,
                                  &text, pz_call_error(call)));
-    pz_defer(call, pz_free_text, text);
+    pz_defer(call, pz_free, text);
     fputs(text, stdout);
     if (!job->settings->quiet && fflush(stdout) == 0)
       pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", best->p.step_s,
@@ -381,7 +385,11 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
   job->late = plans->late;
   if (training->tokens) job->cost = pz_predict_cost(call, &job->priced, machine, best);
   if (job->compared) job->diff = compare_plans(call, job, best);
-  if (settings->trace) pz_predict_write_trace(call, best, job->model, settings->trace);
+  if (settings->trace) {
+    char *trace = NULL;
+    pz_must(call, pz_training_run_trace(best, job->model, &trace, err));
+    pz_command_save_text(call, settings->trace, trace);
+  }
   if (training->report) {
     double rate = best->p.tokens / best->p.step_s / (double)asked->devices;
     struct pz_scaling_row row = {.devices = asked->devices,
@@ -427,6 +435,7 @@ static void price_rows(struct pz_call *call, struct priced_scaling *scaling) {
   job->late = scaling->cheapest == none;
 }
 
+/* Prints the best plan of every number of devices as JSON, with its cost if it was asked for. */
 static void print_scaling_json(struct pz_call *call, const struct priced_scaling *scaling) {
   const struct pz_place_job *job = scaling->job;
   uint32_t n = scaling->found->n_rows;
@@ -511,6 +520,7 @@ static void print_recommendation(const struct priced_scaling *scaling) {
   putchar('\n');
 }
 
+/* Prints a row for each number of devices, and a recommendation if costs were asked for. */
 static void print_scaling(struct pz_call *call, const struct priced_scaling *scaling) {
   const struct pz_place_job *job = scaling->job;
   const char *cluster = job->machine->net_name;
@@ -530,6 +540,8 @@ static void print_scaling(struct pz_call *call, const struct priced_scaling *sca
   if (scaling->cost) print_recommendation(scaling);
 }
 
+static void free_scaling(void *scaling) { pz_scaling_free(scaling); }
+
 /* Searches for the best plan on each number of devices and prints how it scales. */
 static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_machine *machine = job->machine;
@@ -538,7 +550,7 @@ static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
   pz_must(call,
           pz_training_scale(job->model, &machine->chip, machine->net, &job->options, &job->devices,
                             training->batch_per_device, &found, pz_call_error(call)));
-  pz_defer(call, pz_free_scaling, found);
+  pz_defer(call, free_scaling, found);
   if (training->report) pz_predict_write_page(call, training->report, job->model, machine, found);
   struct priced_scaling scaling = {
       .job = job, .found = found, .cheapest = found->n_rows, .soonest = found->n_rows};
@@ -551,6 +563,7 @@ static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
+/* Checks the options, searches on one or several numbers of devices, and prints the answer. */
 enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
   const struct pz_place_training_settings *training = job->training;

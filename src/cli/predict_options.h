@@ -75,9 +75,8 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_setting
 
 /* ---- files and tables of runs --------------------------------------------------------------- */
 
-/* Write the pipeline of a run as a trace for Perfetto, and several plans as an HTML page. */
-void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *run,
-                            const char *model, const char *path);
+/* Writes the plans of a scaling as an HTML page, which links to explore.html in the same folder if
+ * that is a page of `phaze explore`. */
 void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
                            const struct pz_machine *machine, const struct pz_scaling *scaling);
 

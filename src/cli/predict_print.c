@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -17,6 +16,7 @@ static const double DAY_S = 86400, HOUR_S = 3600, MWH_J = 3.6e9;
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
+/* Prints the range in which 8 of 10 measured steps are expected, unless it is unknown. */
 void pz_predict_print_expected(const struct pz_expectation *expected, double step_s) {
   char least[32], most[32];
   if (!expected->runs) return;
@@ -31,6 +31,7 @@ void pz_predict_print_expected(const struct pz_expectation *expected, double ste
   }
 }
 
+/* Prints how the global batch is divided into microbatches. */
 void pz_predict_print_batch(const struct pz_training_run *run) {
   const struct pz_plan *plan = &run->plan;
   int64_t n = run->p.microbatches;
@@ -39,6 +40,7 @@ void pz_predict_print_batch(const struct pz_training_run *run) {
          plan->batch, plan->seq, n, n == 1 ? "" : "es", plan->mbs, pz_text_s((double)plan->mbs));
 }
 
+/* Prints throughput, utilisation and power of a run. */
 void pz_predict_print_rates(const struct pz_training_run *run) {
   const struct pz_prediction *prediction = &run->p;
   double billion_tokens_per_day = prediction->tokens / prediction->step_s * DAY_S / 1e9;
@@ -54,6 +56,7 @@ void pz_predict_print_rates(const struct pz_training_run *run) {
   putchar('\n');
 }
 
+/* Prints reserved memory with its margin beside the memory of a device, and ends the line. */
 void pz_predict_print_reserved(const struct pz_training_run *run) {
   const struct pz_prediction *prediction = &run->p;
   double reserved_bytes = prediction->reserved_bytes, needed_bytes = prediction->needed_bytes;
@@ -67,6 +70,7 @@ void pz_predict_print_reserved(const struct pz_training_run *run) {
          prediction->usable_bytes / 1e9);
 }
 
+/* Prints the needed and the usable memory of the device or the host, if the plan exceeds it. */
 void pz_predict_print_misfit(const struct pz_training_run *run) {
   const struct pz_prediction *prediction = &run->p;
   if (prediction->needed_bytes > prediction->usable_bytes) {
@@ -80,12 +84,14 @@ void pz_predict_print_misfit(const struct pz_training_run *run) {
 
 /* ---- the step ------------------------------------------------------------------------------- */
 
+/* Returns how many decimals a time in seconds needs to have four digits, 0 to 9. */
 int pz_predict_decimals(double step_s) {
   double decimals = 3 - floor(log10(step_s));
   if (decimals < 0) return 0;
   return decimals > 9 ? 9 : (int)decimals;
 }
 
+/* Prints the parts of the step time, with the hidden time of collectives if there is any. */
 void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *prediction) {
   bool any_hidden =
       prediction->tensor_hidden_s + prediction->expert_hidden_s + prediction->gradient_hidden_s > 0;
@@ -109,16 +115,7 @@ void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *pr
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Returns whether all parts of the memory of two pipeline stages are equal. */
-static bool is_same_memory(const struct pz_training_memory *first,
-                           const struct pz_training_memory *second) {
-  for (size_t i = 0; pz_memory_part_at(i); i++) {
-    const struct pz_part_info *part = pz_memory_part_at(i);
-    if (pz_memory_part(first, part) != pz_memory_part(second, part)) return false;
-  }
-  return true;
-}
-
+/* Prints the memory of each pipeline stage; successive equal stages share a row. */
 void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *run) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {">stage"};
   const struct pz_prediction *prediction = &run->p;
@@ -133,7 +130,14 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
     const struct pz_training_memory *memory = &run->stages[first];
     double sum_bytes = 0;
     last = first;
-    while (last + 1 < run->plan.pp && is_same_memory(memory, &run->stages[last + 1])) last++;
+    for (bool same = true; last + 1 < run->plan.pp; last++) { /* stages with the same memory */
+      for (size_t i = 0; pz_memory_part_at(i); i++) {
+        const struct pz_part_info *part = pz_memory_part_at(i);
+        if (pz_memory_part(memory, part) != pz_memory_part(&run->stages[last + 1], part))
+          same = false;
+      }
+      if (!same) break;
+    }
     if (first == last)
       pz_table_cell(table, "%" PRId64, first + 1);
     else
@@ -161,13 +165,14 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
 
 /* ---- changes with which a plan fits --------------------------------------------------------- */
 
+/* Searches for changes that make a plan fit in memory; the result belongs to the call. */
 const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
                                                  const struct pz_predicted *predicted) {
   struct pz_plan_changes *changes = NULL;
   pz_must(call,
           pz_training_changes(predicted->model, &predicted->machine->chip, predicted->machine->net,
                               predicted->run, &changes, pz_call_error(call)));
-  pz_defer(call, pz_free_plan_changes, changes);
+  pz_defer(call, pz_object_free, changes);
   return changes;
 }
 
@@ -191,6 +196,7 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *predi
 
 /* ---- the cost of a whole training run ------------------------------------------------------- */
 
+/* Parses a number of tokens, as "15T" for 15e12. */
 double pz_parse_tokens(struct pz_call *call, const char *text) {
   static const char suffixes[] = "KMGBT";
   static const double factors[] = {1e3, 1e6, 1e9, 1e9, 1e12};
@@ -210,6 +216,7 @@ double pz_parse_tokens(struct pz_call *call, const char *text) {
   return tokens;
 }
 
+/* Parses a deadline in days or hours, as "36h", and returns it in seconds. */
 double pz_parse_deadline(struct pz_call *call, const char *text) {
   char *end;
   double value = strtod(text, &end), unit_s = 0;
@@ -222,6 +229,7 @@ double pz_parse_deadline(struct pz_call *call, const char *text) {
   return value * unit_s;
 }
 
+/* Returns the cost of a training run over the tokens of the settings. */
 struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict_settings *settings,
                                    const struct pz_machine *machine,
                                    const struct pz_training_run *run) {
@@ -236,6 +244,7 @@ struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict
   return cost;
 }
 
+/* Prints time, device-hours, dollars and energy of a training run, also with failures. */
 void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_settings *settings,
                            const struct pz_training_run *run, const struct pz_run_cost *cost) {
   bool failures = cost->goodput > 0;
@@ -274,6 +283,7 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_setting
 
 /* ---- the whole prediction ------------------------------------------------------------------- */
 
+/* Prints the whole prediction of a plan as text. */
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted) {
   const struct pz_training_run *run = predicted->run;
   const struct pz_plan *plan = &run->plan;

@@ -4,22 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/owned.h"
 #include "cli/predict_options.h"
+#include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "report/records.h"
 #include "report/table.h"
 
 /* ---- tables --------------------------------------------------------------------------------- */
-
-/* Adds a relative error, or a dash if it is unknown (NaN). */
-static void append_error(struct pz_table *table, bool sign, double error) {
-  if (sign)
-    pz_table_known(table, !isnan(error), "%+.1f%%", 100 * error);
-  else
-    pz_table_known(table, !isnan(error), "%.1f%%", 100 * error);
-}
 
 /* Prints the errors of step time and memory by group of runs. */
 static void print_groups(struct pz_call *call, const struct pz_errors *list, uint32_t n) {
@@ -29,11 +21,17 @@ static void print_groups(struct pz_call *call, const struct pz_errors *list, uin
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_errors *group = &list[i];
     pz_table_cells(table, "%s|%u|%u", group->name, group->n, group->not_predicted);
-    append_error(table, false, group->mean);
-    append_error(table, true, group->bias);
-    append_error(table, true, group->worst);
-    append_error(table, false, group->memory_mean);
-    append_error(table, true, group->memory_bias);
+    const struct {
+      bool is_signed;
+      double relative; /* NaN if unknown */
+    } errors[] = {{false, group->mean},
+                  {true, group->bias},
+                  {true, group->worst},
+                  {false, group->memory_mean},
+                  {true, group->memory_bias}};
+    for (size_t k = 0; k < sizeof errors / sizeof *errors; k++)
+      pz_table_known(table, !isnan(errors[k].relative), errors[k].is_signed ? "%+.1f%%" : "%.1f%%",
+                     100 * errors[k].relative);
     pz_table_cell(table, "%u", group->n_memory);
   }
   pz_table_print(table, 0, stdout);
@@ -82,6 +80,7 @@ static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+/* Predicts every run of a table, writes the CSV file, and prints errors or predictions. */
 void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *settings) {
   const char *path = settings->runs, *csv_path = settings->csv;
   struct pz_error *err = pz_call_error(call);
@@ -97,12 +96,12 @@ void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *set
     pz_must(call, pz_runs_predict_alone(path, text, bytes, threads, &runs, err));
   else
     pz_must(call, pz_runs_predict(path, text, bytes, threads, &runs, err));
-  pz_defer(call, pz_free_runs, runs);
+  pz_defer(call, pz_object_free, runs);
   if (csv_path) {
     char *csv = NULL;
     size_t csv_bytes = 0;
     pz_must(call, pz_runs_csv(runs, &csv, &csv_bytes, err));
-    pz_defer(call, pz_free_text, csv);
+    pz_defer(call, pz_free, csv);
     pz_file_save(call, csv_path, csv, csv_bytes);
   }
   bool any_measured = false;

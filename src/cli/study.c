@@ -1,8 +1,8 @@
 /* The commands that search (study.h).  pz_study_misuse() checks that options and evaluator go
  * together; read_options() parses lists and numbers that the tables of options leave as text.
  * The steps of a search follow in the order in which they are called: pz_study_run_begin(),
- * _open(), _search() and _report(), all inside pz_study_run_work().  The last section writes the
- * report, or compares a report that exists with the one that a run gives. */
+ * _open(), _search() and _report(), all inside pz_study_run_work().  The last section
+ * makes the page of a report, or compares a saved report with it. */
 #include "cli/study.h"
 
 #include <stdlib.h>
@@ -10,13 +10,11 @@
 #include <unistd.h>
 
 #include "cli/machine_options.h"
-#include "cli/owned.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/options.h"
 #include "core/ranks.h"
 #include "ranks/start.h"
-#include "report/page.h"
-#include "report/report_data.h"
 
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 const char *const pz_semantics_names[] = {"corrected", "training", NULL};
@@ -34,6 +32,7 @@ static enum pz_evaluator_kind evaluator_of(const struct pz_study_settings *study
   return strcmp(study->space, "paper") == 0 ? PZ_EVALUATOR_ORIGINAL : PZ_EVALUATOR_TRAINING;
 }
 
+/* Returns an error message if options require others that are missing, otherwise NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *study, int n_models) {
   if (n_models < 1) return "expected one or more MODELs";
   if (!study->pareto && study->pareto_tolerance != PZ_PARETO_TOLERANCE)
@@ -43,6 +42,7 @@ const char *pz_study_run_misuse(const struct pz_study_settings *study, int n_mod
   return NULL;
 }
 
+/* Returns an error message if options belong to the other evaluator or exclude each other. */
 const char *pz_study_misuse(struct pz_call *call, const struct pz_command *command,
                             const void *settings, const struct pz_study_settings *study) {
   static const struct pz_study_settings standard = PZ_STUDY_SETTINGS_DEFAULT;
@@ -106,6 +106,7 @@ struct devices_list {
   struct pz_choices devices;
 };
 
+/* Reads a list of numbers of devices under a border, whose error parse_devices() replaces. */
 static void read_devices(struct pz_call *call, void *ctx) {
   struct devices_list *list = ctx;
   list->devices = pz_choices_read(call, list->text, "devices", 1 << 30);
@@ -180,6 +181,7 @@ static struct pz_study_options read_options(struct pz_call *call,
 
 /* ---- one run -------------------------------------------------------------------------------- */
 
+/* Runs work that a signal may interrupt, and then tells how the run can be resumed. */
 void pz_study_run_work(struct pz_call *call, struct pz_invocation *invocation,
                        const struct pz_study_settings *study, pz_call_fn *work, void *ctx) {
   struct pz_error err = {0};
@@ -193,6 +195,7 @@ void pz_study_run_work(struct pz_call *call, struct pz_invocation *invocation,
   invocation->exit = PZ_EXIT_STOPPED;
 }
 
+/* Sets the options of the run and of the study, and starts the progress display. */
 void pz_study_run_begin(struct pz_call *call, struct pz_study_run *run, char **models,
                         int n_models) {
   run->options = pz_run_options_default();
@@ -226,6 +229,7 @@ void pz_study_run_open(struct pz_call *call, struct pz_study_run *run) {
   if (!quiet && pz_run_cluster(run->run)) pz_machine_report_scaling(pz_run_cluster(run->run));
 }
 
+/* Searches, or loads the finished result of an earlier search with the same options. */
 void pz_study_run_search(struct pz_call *call, struct pz_study_run *run) {
   pz_ranks_watch(pz_command_listen());
   pz_must(call, pz_run_search(run->run, pz_call_error(call)));
@@ -237,58 +241,47 @@ void pz_study_run_search(struct pz_call *call, struct pz_study_run *run) {
 
 enum { LONGEST_PATH = 4096 };
 
+/* Returns the path of the report of a run directory. */
 const char *pz_report_path(struct pz_call *call, const char *dir) {
   const char *path = pz_format(call, "%s/report.html", dir);
   if (strlen(path) >= LONGEST_PATH) pz_raise(call, PZ_BAD_INPUT, "%s: the name is too long", dir);
   return path;
 }
 
+/* Computes the details, and with the evaluator original the baselines, that a report shows. */
 void pz_report_complete(struct pz_call *call, struct pz_run *run) {
   pz_must(call, pz_run_detail(run, pz_call_error(call)));
   if (!pz_run_result(run)->training_detail)
     pz_must(call, pz_run_compare(run, NULL, pz_call_error(call)));
 }
 
-json_t *pz_report_write(struct pz_call *call, const struct pz_result *result, const char *path,
-                        const char *csv) {
-  json_t *document = pz_report_document(call, result);
-  struct pz_buffer *page = pz_page_html(call, "report_page", document);
-  pz_file_save(call, path, page->text, page->bytes);
-  if (csv) pz_dataset_save(call, json_object_get(document, "datasets"), csv);
-  return document;
-}
-
-struct page {
-  char *text;
-  size_t bytes;
-};
-
-/* Returns the HTML page of a result, which belongs to the call. */
-static struct page page_of_result(struct pz_call *call, const struct pz_result *result) {
-  struct page page = {NULL, 0};
+/* Returns the HTML page of a complete result, which belongs to the call. */
+struct pz_report_page pz_report_page(struct pz_call *call, const struct pz_result *result) {
+  struct pz_report_page page = {NULL, 0};
   pz_must(call,
           pz_result_text(result, PZ_RESULT_PAGE, &page.text, &page.bytes, pz_call_error(call)));
-  pz_defer(call, pz_free_text, page.text);
+  pz_defer(call, pz_free, page.text);
   return page;
 }
 
 struct page_comparison {
   const char *path;
-  const struct page *page;
+  const struct pz_report_page *page;
   bool same;
 };
 
+/* Sets `same` if the file contains the page and nothing else; a longer file raises PZ_LIMIT. */
 static void compare_page(struct pz_call *call, void *ctx) {
   struct page_comparison *comparison = ctx;
-  const struct page *page = comparison->page;
+  const struct pz_report_page *page = comparison->page;
   size_t bytes;
   const char *saved_text = pz_file_text(call, comparison->path, page->bytes, &bytes);
   comparison->same = bytes == page->bytes && memcmp(saved_text, page->text, bytes) == 0;
 }
 
 /* Returns whether the file contains the page and nothing else. */
-static bool file_has_page(struct pz_call *call, const char *path, const struct page *page,
-                          bool *exists) {
+bool pz_report_matches(struct pz_call *call, const struct pz_report_page *page, const char *path,
+                       bool *exists) {
   struct page_comparison comparison = {path, page, false};
   struct pz_error why = {0};
   *exists = access(path, F_OK) == 0;
@@ -299,20 +292,15 @@ static bool file_has_page(struct pz_call *call, const char *path, const struct p
   return comparison.same;
 }
 
-bool pz_report_matches(struct pz_call *call, const struct pz_result *result, const char *path,
-                       bool *exists) {
-  struct page page = page_of_result(call, result);
-  return file_has_page(call, path, &page, exists);
-}
-
+/* Writes report.html into the directory of the run, unless it is up to date or not wanted. */
 void pz_study_run_report(struct pz_call *call, struct pz_study_run *run) {
   if (!run->settings->dir || run->settings->no_report) return;
   const char *path = pz_report_path(call, run->settings->dir);
   bool exists;
   pz_report_complete(call, run->run);
   if (!pz_ranks_first()) return;
-  struct page page = page_of_result(call, pz_run_result(run->run));
-  if (file_has_page(call, path, &page, &exists)) return;
+  const struct pz_report_page page = pz_report_page(call, pz_run_result(run->run));
+  if (pz_report_matches(call, &page, path, &exists)) return;
   pz_file_require_output(call, path, NULL, 0);
   pz_file_save(call, path, page.text, page.bytes);
   if (!run->common->quiet) pz_command_say("report written to %s", path);

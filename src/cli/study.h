@@ -97,8 +97,7 @@ extern const char *const pz_study_execution_names[];
   PZ_FLAG_OPTION("no-report", offsetof(T, F.no_report), "With --output: do not write DIR/report.html")
 /* clang-format on */
 
-/* ---- one run
- * ----------------------------------------------------------------------------- */
+/* ---- one run -------------------------------------------------------------------------------- */
 
 struct pz_study_run {
   const struct pz_common *common;
@@ -139,8 +138,7 @@ void pz_study_run_report(struct pz_call *call, struct pz_study_run *run);
 /* Closes a struct pz_run, for pz_defer(). */
 void pz_study_run_close(void *run);
 
-/* ---- the report of a run
- * ----------------------------------------------------------------- */
+/* ---- the report of a run -------------------------------------------------------------------- */
 
 /* Returns DIR/report.html. */
 const char *pz_report_path(struct pz_call *call, const char *dir);
@@ -149,14 +147,18 @@ const char *pz_report_path(struct pz_call *call, const char *dir);
  * evaluator original, the baselines. */
 void pz_report_complete(struct pz_call *call, struct pz_run *run);
 
-/* Writes the page of a complete result and returns its data.  Unless `csv` is NULL, the data of
- * the charts are written as CSV files into that folder. */
-json_t *pz_report_write(struct pz_call *call, const struct pz_result *result, const char *path,
-                        const char *csv);
+/* The HTML page of a result, which belongs to the call that made it. */
+struct pz_report_page {
+  char *text;
+  size_t bytes;
+};
 
-/* Returns whether the file at `path` is the page of the result, byte for byte.  *exists says
- * whether there is such a file. Raises PZ_IO if it is not a regular file. */
-bool pz_report_matches(struct pz_call *call, const struct pz_result *result, const char *path,
+/* Returns the page of a complete result. */
+struct pz_report_page pz_report_page(struct pz_call *call, const struct pz_result *result);
+
+/* Returns whether the file at `path` is the page, byte for byte.  *exists says whether there is such
+ * a file.  Raises PZ_IO if it is not a regular file. */
+bool pz_report_matches(struct pz_call *call, const struct pz_report_page *page, const char *path,
                        bool *exists);
 
 #endif

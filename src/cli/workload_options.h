@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/owned.h"
 
 #define PZ_WORKLOAD_DEFAULTS                                                                       \
   { .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1 }
@@ -40,6 +39,8 @@
   PZ_TEXT_OPTION("layers", offsetof(T, F.layers), "REGEX", "ONNX: nodes whose names agree in the first group of this regular expression form one layer (default: repeated blocks are detected)"), \
   PZ_CHOICE_OPTION("unknown-ops", offsetof(T, F.unknown_ops), pz_unknown_ops_names, "ONNX: reject unknown operator types, or count them as element-wise work")
 /* clang-format on */
+
+static inline void pz_free_workload(void *workload) { pz_workload_free(workload); }
 
 /* Returns the operator graphs of a model, which the call owns, and prints their warning. */
 static inline const struct pz_workload *pz_workload_open(struct pz_call *call, const char *model,

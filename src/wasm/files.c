@@ -14,12 +14,14 @@ static struct memory_file {
   size_t bytes;
 } files[MOST_FILES];
 
+/* Returns the file of this name, or NULL if the page has none. */
 static struct memory_file *find_file(const char *name) {
   for (int i = 0; i < MOST_FILES; i++)
     if (files[i].name[0] && strcmp(files[i].name, name) == 0) return &files[i];
   return NULL;
 }
 
+/* Returns the text of a file and its size, or NULL and 0 without such a file. */
 const char *pz_memory_file(const char *name, size_t *bytes) {
   const struct memory_file *file = find_file(name);
   *bytes = file ? file->bytes : 0;
@@ -28,6 +30,7 @@ const char *pz_memory_file(const char *name, size_t *bytes) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* Returns a file that exists and has at most `limit` bytes, otherwise raises an error. */
 static const struct memory_file *require_file(struct pz_call *call, const char *path,
                                               size_t limit) {
   const struct memory_file *file = find_file(path);
@@ -37,18 +40,18 @@ static const struct memory_file *require_file(struct pz_call *call, const char *
   return file;
 }
 
-static void free_text(void *text) { pz_free(text); }
-
+/* Returns a copy of the text of a file, which belongs to the call and ends with a NUL. */
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
   const struct memory_file *file = require_file(call, path, limit);
   char *copy = pz_malloc(file->bytes + 1);
   if (!copy) pz_raise_memory(call, path);
-  pz_defer(call, free_text, copy);
+  pz_defer(call, pz_free, copy);
   memcpy(copy, file->text, file->bytes + 1);
   *bytes = file->bytes;
   return copy;
 }
 
+/* Returns the text of a file without a copy, valid until the file is written again. */
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
   const struct memory_file *file = require_file(call, path, limit);
   struct pz_file_bytes *content = pz_alloc(call, 1, sizeof *content);
@@ -72,6 +75,7 @@ static struct memory_file *find_entry(struct pz_call *call, const char *path) {
 
 void pz_file_require_writable(struct pz_call *call, const char *path) { find_entry(call, path); }
 
+/* Checks that a file can be written; the page does not compare it with the inputs. */
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n) {
   (void)inputs;
@@ -79,6 +83,7 @@ void pz_file_require_output(struct pz_call *call, const char *path, const char *
   find_entry(call, path);
 }
 
+/* Replaces the text of a file, or adds the file. */
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
   struct memory_file *file = find_entry(call, path);
   char *copy = pz_malloc(bytes + 1);

@@ -32,6 +32,7 @@ struct page_file {
   size_t bytes;
 };
 
+/* Stores a struct page_file; the call of pz_page_put() catches its errors. */
 static void save_file(struct pz_call *call, void *ctx) {
   const struct page_file *file = ctx;
   pz_file_save(call, file->name, file->text, file->bytes);
