@@ -169,8 +169,8 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out) {
   /* Sources of the numbers, and the fields that `phaze chip --json` adds, are not read. */
-  static const char *const ignored[] = {"sources", "derived",  "area",    "known",
-                                        "bill",    "area_mm2", "dollars", "ranges"};
+  static const char *const ignored[] = {"sources",  "derived", "area",   "known",       "bill",
+                                        "area_mm2", "dollars", "ranges", "json_version"};
   static const char *const listed_first[] = {"name", "about", "tech", "execution"};
   struct pz_fields file = pz_fields_of(call, name, object);
   file.any_units = any_units || json_is_true(json_object_get(object, "any_units"));
@@ -330,10 +330,9 @@ void pz_chip_fields(json_t *list) {
   static const struct pz_key unread[] = {
       PZ_KEY("sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
              "Where the numbers are from; not read; absent: none"),
-      PZ_KEY(
-          "derived", PZ_KEY_OTHER, 0, 0, 0, 0, "",
-          "As area, area_mm2, bill, dollars, known and ranges: printed by `phaze chip --json`, not "
-          "read; absent: none"),
+      PZ_KEY("derived", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+             "As area, area_mm2, bill, dollars, json_version, known and ranges: printed by `phaze "
+             "chip --json`, not read; absent: none"),
   };
   char techs[80];
   pz_text_join(techs, sizeof techs, pz_tech_name_at, NULL);

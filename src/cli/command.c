@@ -79,6 +79,8 @@ _Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
 
 /* Prints a JSON value to stdout; the reference passes to the call. */
 void pz_command_print_json(struct pz_call *call, json_t *value) {
+  if (json_is_object(value))
+    json_object_set_new(value, "json_version", json_integer(PZ_JSON_VERSION));
   pz_json_built(call, value);
   struct pz_buffer *text = pz_buffer_new(call);
   pz_json_print(call, text, value);
