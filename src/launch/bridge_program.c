@@ -108,8 +108,8 @@ static void write_field(struct span field, struct span value, FILE *out) {
     is_negated = renamed_fields[i].is_negated;
     argument = renamed_fields[i].argument;
   }
-  bool is_default = is_truth && is_true == is_negated;
-  if (is_default) return;
+  bool sets_flag = is_true != is_negated; /* for a truth value: whether the argument is given */
+  if (is_truth && !sets_flag) return;
   fputs(" --", out);
   if (argument) fputs(argument, out);
   for (size_t i = 0; i < field.n && !argument; i++)
@@ -117,8 +117,9 @@ static void write_field(struct span field, struct span value, FILE *out) {
   if (!is_truth) write_value(value, out);
 }
 
-/* Writes a line of the program as arguments.  *inside is kept from line to line: whether the line
- * is in a call of `calls`, whose keywords are read as fields. */
+/* Writes a line of the program as arguments: "OBJECT.FIELD = VALUE", or a keyword "NAME=VALUE," in
+ * a call of one of `calls`.  *inside, which is kept from line to line, is whether the line is in
+ * such a call. */
 static void write_line(struct span line, bool *inside, FILE *out) {
   static const char *const calls[] = {"DistributedDataParallelConfig(", "TrainingConfig("};
   static const char *const objects[] = {"model.", "precision.", "optimizer.", "ddp.", "train."};
@@ -139,14 +140,14 @@ static void write_line(struct span line, bool *inside, FILE *out) {
   if (!equals) return;
   struct span name = {line.text, (size_t)(equals - line.text)};
   struct span value = {equals + 1, (size_t)(end - equals - 1)};
-  size_t object = 0;
-  for (size_t i = 0; i < sizeof objects / sizeof *objects && !object; i++) {
+  size_t prefix = 0; /* length of the object's name with its dot */
+  for (size_t i = 0; i < sizeof objects / sizeof *objects && !prefix; i++) {
     size_t n = strlen(objects[i]);
-    if (line.n > n && memcmp(line.text, objects[i], n) == 0) object = n;
+    if (line.n > n && memcmp(line.text, objects[i], n) == 0) prefix = n;
   }
-  bool is_keyword = !object && *inside && *line.text == ' ';
-  if (!object && !is_keyword) return;
-  name = trim_spaces((struct span){name.text + object, name.n - object});
+  bool is_keyword = !prefix && *inside && *line.text == ' ';
+  if (!prefix && !is_keyword) return;
+  name = trim_spaces((struct span){name.text + prefix, name.n - prefix});
   value = trim_spaces(value);
   if (is_keyword && value.n && value.text[value.n - 1] == ',') value.n--;
   for (size_t i = 0; i < name.n; i++)
@@ -243,7 +244,7 @@ static const char *read_adapters(struct pz_call *call, const char *name, const c
   struct adapters adapters = default_adapters;
   const char *end = text + bytes, *at = text;
   size_t line = 1;
-  bool is_found = false; /* a line "peft = ..." */
+  bool is_found = false; /* the line "peft = ..." */
   while (at < end && !is_found) {
     const char *line_end = memchr(at, '\n', (size_t)(end - at));
     if (!line_end) line_end = end;
@@ -258,6 +259,7 @@ static const char *read_adapters(struct pz_call *call, const char *name, const c
   if (at >= end) return NULL;
   for (at++; at < end && *at == ' ';) at++;
   if (end - at >= 4 && memcmp(at, "None", 4) == 0) return NULL;
+  /* read its keyword arguments, unless one is not accepted */
   bool is_read = end - at > 5 && memcmp(at, "LoRA(", 5) == 0;
   if (is_read) at += 5;
   while (is_read && at < end) {
@@ -310,7 +312,7 @@ void pz_bridge_read(struct pz_call *call, const char *name, const char *text, si
   struct pz_plan *plan = &run->plan;
   plan->framework = pz_framework_find("nemo");
   plan->fused_loss = false; /* its recipes use Transformer Engine's kernel by default */
-  if (plan->moment_bytes == 0) plan->moment_bytes = 4;
+  if (plan->moment_bytes == 0) plan->moment_bytes = 4; /* fp32 */
   pz_plan_settle_moments(plan, plan->etp > 0);
   run->megatron = false;
   plan->peft = read_adapters(call, name, text, bytes);

@@ -48,8 +48,8 @@ static void check_values(struct pz_call *call, const json_t *config) {
   struct pz_fields fields = pz_fields_of(call, "deepspeed.json", config);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     const char *word = json_string_value(pz_fields_value(&fields, counts[i]));
-    bool is_stage = i == 3;
-    struct pz_range range = {is_stage ? 0 : 1, is_stage ? 3 : 1 << 24};
+    bool is_zero_stage = i == sizeof counts / sizeof *counts - 1;
+    struct pz_range range = {is_zero_stage ? 0 : 1, is_zero_stage ? 3 : 1 << 24};
     if (!word || strcmp(word, "auto") != 0) (void)pz_fields_int_or(&fields, counts[i], range, 0);
   }
   for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
@@ -113,7 +113,8 @@ static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   check_agreement(reader, config);
   check_keys(reader, config, "", deepspeed_keys);
   check_keys(reader, zero, "zero_optimization.", zero_keys);
-  bool overlaps = json_is_boolean(overlap) ? json_is_true(overlap) : plan->zero == 3;
+  bool overlaps_by_default = plan->zero == 3;
+  bool overlaps = json_is_boolean(overlap) ? json_is_true(overlap) : overlaps_by_default;
   bool prefetches = !json_is_number(prefetch) || json_number_value(prefetch) > 0;
   plan->overlap = 0;
   if (overlaps && plan->zero > 1) plan->overlap |= PZ_OVERLAP_GRAD;

@@ -29,13 +29,14 @@ enum {
   RACK_NODE_DEVICES = 4
 };
 
-/* Divides the plan's devices into nodes.  All devices of a node are used if possible, otherwise the
- * largest power of two, as in the placement: 64 of 72, 4 of 6. */
+/* Returns the job of a plan on nodes with equal numbers of devices.  All devices of a node are used
+ * if they divide the plan's devices, otherwise the largest power of two, as in the placement: 64 of
+ * 72, 4 of 6.  If any number may be used, it is the largest that divides the plan's devices. */
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster) {
   struct pz_launch launch = {.model = model, .plan = *plan};
   pz_load_model_shape(call, model, &launch.shape);
-  int64_t devices = plan->devices, power_of_two = 1;
+  int64_t devices = plan->devices, power_of_two = 1; /* the largest within a node */
   int64_t gpus_per_node = cluster ? pz_cluster_node(cluster) : DEFAULT_NODE_DEVICES;
   while (2 * power_of_two <= gpus_per_node) power_of_two *= 2;
   bool is_rack = gpus_per_node == RACK_DEVICES;
@@ -80,7 +81,7 @@ static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   const char *library = plan->attention_library;
   /* Megatron-DeepSpeed has arguments for FlashAttention 1 and 2, Megatron Core for all libraries
-   * but FlashAttention 3, and torchtitan has none. */
+   * but FlashAttention 3, and torchtitan has none, so that it uses its default. */
   bool is_unset_library = strcmp(library, "fa1") != 0 && strcmp(library, "fa2") != 0;
   if (framework->rules == PZ_RULES_CORE)
     is_unset_library = strcmp(library, "fa3") == 0;
@@ -89,7 +90,7 @@ static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
   bool names_library = plan->attention == PZ_ATTENTION_FLASH && is_unset_library;
   bool names_imbalance = launch->shape.experts && plan->imbalance > 1;
   if (!names_library && !names_imbalance) return;
-  fputs(not_set + 1, out);
+  fputs(not_set + 1, out); /* without its line end */
   if (names_library) fprintf(out, "%s%s", unset_library, library);
   if (names_imbalance) fprintf(out, "%s%.17g", unset_imbalance, plan->imbalance);
   fputc('\n', out);
@@ -255,17 +256,19 @@ static void match_model(struct pz_call *call, void *ctx) {
   match->is_same = is_same_shape(&preset_shape, &run_shape, &match->run->plan);
 }
 
-/* Completes a run by what the comments at the head of its script say. */
+/* Completes a run by the comments at the head of its script, if pz_write_script_head() wrote them:
+ * the plan fields that no argument sets, and the built-in model if its shape is the run's. */
 void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
                              struct pz_run_plan *run) {
   char head[1024];
   size_t n = bytes < sizeof head ? bytes : sizeof head - 1, start = sizeof script_head - 1;
   memcpy(head, text, n);
   head[n] = '\0';
-  char *end = strstr(head, "\n#\n");
+  char *end = strstr(head, "\n#\n"); /* an empty comment follows those that are read */
   if (strncmp(head, script_head, start) != 0 || !end) return;
   *end = '\0';
   read_unset_fields(call, head, run);
+  /* the first comment begins "MODEL with FRAMEWORK" */
   char *name = head + start, *with = strstr(name, " with ");
   if (!with || !run->config) return;
   *with = '\0';

@@ -185,8 +185,8 @@ static const char *suggested_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Returns the argument that a misspelt word is probably meant for, or NULL.  The name of a plan's
- * field, such as "tp", stands for its argument. */
+/* Returns the name of the argument that a misspelt word is probably meant for, or NULL: that of a
+ * plan's field such as "tp", one that differs only in dashes and underscores, or a similar name. */
 static const char *find_meant_name(struct pz_megatron_reader *reader, const char *given) {
   char name[80];
   struct argument found;
@@ -318,12 +318,14 @@ static const char *find_value(const struct pz_megatron_reader *reader, uint32_t 
                               const char *equals, bool is_list, const char **unknown) {
   const char *text = equals ? equals + 1 : NULL;
   *unknown = equals ? word_at(reader, i)->unknown : NULL;
-  for (uint32_t k = i + 1; k < reader->words.words.n && (!text || is_list); k++) {
+  bool needs_more_words = !text || is_list;
+  for (uint32_t k = i + 1; k < reader->words.words.n && needs_more_words; k++) {
     const struct pz_shell_word *word = word_at(reader, k);
     if (word->is_first || strncmp(word->text, "--", 2) == 0) break;
     if (text && strlen(text) > PZ_SHELL_MOST_VALUE) break;
     if (word->unknown) *unknown = word->unknown;
     text = text ? pz_format(reader->call, "%s %s", text, word->text) : word->text;
+    needs_more_words = is_list;
   }
   return text;
 }
@@ -367,7 +369,8 @@ static void refuse_argument(struct pz_megatron_reader *reader,
               refused->neutral ? ", or " : "", name);
 }
 
-/* Raises an error if an argument was given that other models have, but not the read one. */
+/* Raises an error if an argument was given that applies only to other kinds of models than the one
+ * that the script trains. */
 void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument) {
   const struct pz_given_argument *given = &reader->given[argument];
   const struct refused_argument *refused = given->is_given ? find_refused(given->name) : NULL;
@@ -387,12 +390,16 @@ static _Noreturn void fail_misspelt(struct pz_megatron_reader *reader,
 
 enum { ANY_VALUES = 1 << 30 }; /* an unlimited number of values */
 
-/* Reads the argument at word i.  Returns how many of the following words may be its values. */
+/* Reads the argument at word i: stores the value of one that is read, lists one without effect on
+ * the step, and raises an error for one that is misspelt or not covered, unless the user ignores
+ * it.  Returns how many of the following words may be its values. */
 static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   const struct pz_shell_word *word = word_at(reader, i);
   const char *equals = strchr(word->text, '='), *unknown;
-  size_t n = equals ? (size_t)(equals - word->text) : strlen(word->text);
-  char *name = pz_format(reader->call, "%.*s", n < 80 ? (int)n - 2 : 78, word->text + 2);
+  enum { DASHES = 2, LONGEST_NAME = 78 };
+  size_t n = (equals ? (size_t)(equals - word->text) : strlen(word->text)) - DASHES;
+  char *name = pz_format(reader->call, "%.*s", n < LONGEST_NAME ? (int)n : (int)LONGEST_NAME,
+                         word->text + DASHES);
   struct argument argument = {.kind = FLAG};
   pz_text_plain(name);
   bool is_known = find_argument(name, word->is_slurm, &argument);
@@ -406,6 +413,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
     return n_values;
   }
   const struct refused_argument *refused = is_known ? NULL : find_refused(name);
+  /* a name that no table lists in full, but at most by a pattern, may be misspelt */
   bool has_exact_name =
       is_known || is_left_out || word->is_slurm || (refused && !strchr(refused->name, '*'));
   const char *meant = has_exact_name ? NULL : find_meant_name(reader, name);
@@ -431,9 +439,10 @@ static bool is_program_argument(const struct pz_shell_word *word) {
   return argument.value != ARG_NODES && argument.value != ARG_PROCESSES_PER_NODE;
 }
 
-/* Reads a word among the program's arguments that is neither an argument with two dashes nor the
- * value of one.  It is an error if the text after `prefix` bytes is similar to an argument, or if
- * the prefix is 0 and the word is exactly the name of an argument. */
+/* Handles a word among the program's arguments that is neither an argument with two dashes nor the
+ * value of one.  Its first `prefix` bytes are dashes or the name of an object.  It is an error if
+ * the rest is similar to an argument, or, without a prefix, exactly the name of one.  Otherwise a
+ * note lists the word, unless the user ignores it. */
 static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_shell_word *word,
                             size_t prefix) {
   struct argument argument;
@@ -460,14 +469,16 @@ static size_t override_prefix(const char *text) {
   return 0;
 }
 
-/* Finds the arguments of the training program among the words of the script and reads them. */
+/* Reads the arguments of the training program and Slurm's options among the words of the script.
+ * Words that look like misspelt arguments are errors or notes (read_stray_word); words of other
+ * commands and values of arguments are skipped. */
 static void read_words(struct pz_megatron_reader *reader) {
   /* Documents and mails replace a shell's dashes by typographic ones (U+2010 to U+2015, U+2212). */
   static const char all_dashes[] = "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95";
   static const struct argument slurm_nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
   uint32_t n_words = reader->words.words.n;
   bool in_list = false;    /* the current line or list has arguments of the training program */
-  bool in_program = false; /* the first of these arguments has been read */
+  bool in_program = false; /* the word is behind the program's name or its first argument */
   int n_values = 0;        /* how many words may still be values of the last argument */
   for (uint32_t i = 0; i < n_words; i++) {
     const struct pz_shell_word *word = word_at(reader, i);
@@ -477,14 +488,15 @@ static void read_words(struct pz_megatron_reader *reader) {
     bool has_dashes_and_name = dashes && isalpha((unsigned char)text[dashes]);
     bool is_program_file = !dashes && n > 3 && strcmp(text + n - 3, ".py") == 0;
     struct argument argument;
-    if (word->is_first) {
+    if (word->is_first) { /* look ahead, because a launcher may precede the program's arguments */
       in_list = is_program_argument(word);
       for (uint32_t k = i + 1; k < n_words && !word_at(reader, k)->is_first && !in_list; k++)
         in_list = is_program_argument(word_at(reader, k));
       in_program = in_list && dashes;
       n_values = ANY_VALUES;
     }
-    if (dashes > 1 && !is_typographic && n > 2) {
+    bool is_argument = dashes > 1 && !is_typographic && n > 2; /* --name */
+    if (is_argument) {
       n_values = read_argument(reader, i);
       in_program = in_program || (in_list && is_program_argument(word));
     } else if (word->is_slurm) {
@@ -492,6 +504,7 @@ static void read_words(struct pz_megatron_reader *reader) {
       if (strcmp(text, "-N") == 0) store_argument(reader, &slurm_nodes, word->line, value, unknown);
     } else if (has_dashes_and_name &&
                (in_program || (is_typographic && find_meant_name(reader, text + dashes)))) {
+      /* one dash, or dashes that a shell does not know */
       read_stray_word(reader, word, dashes);
       n_values = ANY_VALUES;
     } else if (override) {
@@ -500,9 +513,9 @@ static void read_words(struct pz_megatron_reader *reader) {
       in_program = true;
       n_values = ANY_VALUES;
     } else if (in_list && strpbrk(text, "-_") && find_argument(text, false, &argument)) {
-      read_stray_word(reader, word, 0);
+      read_stray_word(reader, word, 0); /* the name of an argument without dashes */
     } else if (n_values) {
-      if (n_values < ANY_VALUES) n_values--;
+      if (n_values < ANY_VALUES) n_values--; /* a value, which read_argument() has read */
     } else if (in_program && n && !word->unknown) {
       read_stray_word(reader, word, 0);
     }

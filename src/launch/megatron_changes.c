@@ -67,6 +67,7 @@ static void change_division(struct plan_changes *changes) {
   for (int64_t chunk = 0; chunk < to->pp * to->vpp && is_same; chunk++)
     is_same = pz_plan_chunk_layers(from, layers, chunk) == pz_plan_chunk_layers(to, layers, chunk);
   if (is_same) return;
+  /* stages between the first and the last; with one chunk per stage, chunks are stages */
   for (int64_t stage = 2; stage < to->pp - 1; stage++)
     if (pz_plan_chunk_layers(to, layers, stage) != middle_layers) even_middle = false;
   bool even = pz_plan_is_even(to, layers);

@@ -69,7 +69,10 @@ static void write_flag(const struct core_writer *writer, const char *name, bool 
 /* Writes a truth value that Megatron-LM's argument turns off, and Bridge's field turns on. */
 static void write_negated_flag(const struct core_writer *writer, const char *argument,
                                const char *field, bool on) {
-  write_flag(writer, writer->bridge ? field : argument, writer->bridge == on);
+  if (writer->bridge)
+    write_flag(writer, field, on);
+  else
+    write_flag(writer, argument, !on);
 }
 
 /* Writes a field of the plan under the name that the launcher has for it. */
@@ -241,6 +244,7 @@ static void write_layer_pattern(const struct core_writer *writer) {
 static void write_gated_delta_net(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_recurrence *recurrence = &shape->recurrence;
+  /* the period of full attention ('*'), or 0 if a list must state the layers */
   const char *first = strchr(shape->pattern, '*');
   int64_t period = first ? first - shape->pattern + 1 : 0;
   for (int64_t i = 0; i < shape->layers && period; i++)
@@ -351,7 +355,8 @@ static void write_division(const struct core_writer *writer) {
   int64_t middle_layers = layers - plan->first_layers - plan->last_layers;
   bool middle_is_even = middle_stages ? middle_layers % middle_stages == 0 : middle_layers == 0;
   bool by_ends = !even && has_ends && plan->vpp == 1 && middle_is_even;
-  bool counts_ends = !even && !has_ends && (layers + 2) % (plan->pp * plan->vpp) == 0;
+  int64_t layers_and_ends = layers + 2; /* with the embedding and the loss */
+  bool counts_ends = !even && !has_ends && layers_and_ends % (plan->pp * plan->vpp) == 0;
   bool by_layout = !even && !by_ends && !counts_ends;
   if (plan->vpp > 1 && (writer->bridge || !by_layout)) write_core_field(writer, PZ_PLAN_VPP);
   if (by_ends) {
@@ -442,15 +447,15 @@ void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launche
   }
 }
 
-/* Exports the number of hardware queues.  With one queue, kernels and collectives start in the
- * order in which they are issued, which overlapping tensor-parallel communication requires.
- * Gathering sharded weights and dispatching rows to experts during compute require several queues.
- * Blackwell keeps the order with any number of queues, and Megatron Bridge uses 32
- * (scripts/performance/perf_plugins.py: _set_num_cuda_device_max_connections).  From Transformer
- * Engine 2.10 on, only its first implementation of offloading moves modules to the host without
- * their weights, and both launchers refuse to start without it (Megatron Bridge:
- * training/config.py, _validate_fine_grained_activation_offloading;
- * megatron/training/arguments.py). */
+/* Exports the number of hardware queues, and an implementation of offloading.  With one queue,
+ * kernels and collectives start in the order in which they are issued, which overlapping
+ * tensor-parallel communication requires.  Gathering sharded weights and dispatching rows to
+ * experts during compute require several queues.  Blackwell keeps the order with any number of
+ * queues, and Megatron Bridge uses 32 (scripts/performance/perf_plugins.py:
+ * _set_num_cuda_device_max_connections).  From Transformer Engine 2.10 on, only its first
+ * implementation of offloading moves modules to the host without their weights, and both launchers
+ * refuse to start without it (Megatron Bridge: training/config.py,
+ * _validate_fine_grained_activation_offloading; megatron/training/arguments.py). */
 void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher launcher,
                                FILE *out) {
   bool many_queues =

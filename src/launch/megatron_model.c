@@ -28,9 +28,10 @@ struct shape {
 
 /* ---- layers of hybrids ---------------------------------------------------------------------- */
 
-/* Reads the layer pattern of a hybrid, such as "MEME|ME-/EE": a letter for each layer, bars between
- * chunks of the pipeline, and after each slash the letters of a layer of multi-token prediction,
- * which must be the same after all slashes. */
+/* Reads the layer pattern of a hybrid, such as "MEME|ME-/EE": a letter for each layer (M for Mamba,
+ * * for attention, E for experts, - for a dense feed-forward), bars between chunks of the pipeline,
+ * and after each slash the letters of a layer of multi-token prediction, which must be the same
+ * after all slashes. */
 void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   static const char accepted[] = "a letter M, *, E or - for each layer, bars between stages, and "
                                  "behind each slash one and the same layer that predicts";
@@ -49,10 +50,12 @@ void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   }
   reader->layer_letters = letters;
   reader->prediction_letters = "";
+  enum { MOST_PREDICTION_LETTERS = 8 };
   const char *slash = strchr(pattern->text, '/');
   for (; slash; slash = strchr(slash + 1, '/')) {
     size_t n = strcspn(slash + 1, "/");
-    const char *predicting = pz_format(reader->call, "%.*s", (int)(n < 8 ? n : 8), slash + 1);
+    if (n > MOST_PREDICTION_LETTERS) n = MOST_PREDICTION_LETTERS;
+    const char *predicting = pz_format(reader->call, "%.*s", (int)n, slash + 1);
     bool is_read = *predicting && strspn(predicting, "M*E-") == strlen(predicting);
     bool differs = n_predict && strcmp(predicting, reader->prediction_letters) != 0;
     if (!is_read || differs) pz_reject_given(reader, ARG_PATTERN, accepted);
@@ -64,6 +67,7 @@ void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   if (!n_layers || n_layers > PZ_MOST_MIXED_LAYERS || !agrees)
     pz_reject_given(reader, ARG_PATTERN,
                     "as many layers as --num-layers and --mtp-num-layers, 1 to 1024");
+  /* The pattern stands for --num-layers and --mtp-num-layers, also in messages. */
   if (!layers->is_given) {
     *layers = *pattern;
     layers->count = n_layers;
@@ -118,7 +122,7 @@ static bool read_list_term(struct layer_list *list) {
  * is something else, or has too many layers. */
 static bool read_list_sum(struct layer_list *list) {
   do {
-    size_t from = list->n;
+    size_t from = list->n; /* the first layer of the term */
     if (!read_list_term(list)) return false;
     if (!skip_character(list, '*')) continue;
     size_t digits = strspn(list->at, "0123456789"), length = list->n - from;
@@ -285,9 +289,9 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* Returns the size of the vocabulary before padding, because Megatron pads it for every plan
- * (vocab_multiple in frameworks.def).  Only if the arguments state the padded size, or another
- * multiple than the usual 128, it is the size that is padded for this plan. */
+/* Returns the size of the vocabulary, before padding: the prediction pads it for every plan
+ * (vocab_multiple in frameworks.def).  If the arguments state the padded size, or another multiple
+ * than the usual one, it returns the size that is padded for the run's own plan. */
 static int64_t read_vocab(struct pz_megatron_reader *reader) {
   static const struct {
     const char *tokenizer;
@@ -304,9 +308,11 @@ static int64_t read_vocab(struct pz_megatron_reader *reader) {
              "%s: the size of the vocabulary is not stated; accepted: --vocab N, or "
              "--vocab-size or --padded-vocab-size among the arguments",
              reader->name);
-  int64_t multiple = pz_given_count(reader, ARG_VOCAB_MULTIPLE, 128);
-  int64_t unit = multiple == 128 ? 1 : multiple * reader->run->plan.tp;
-  return pz_ceil_div(vocab, unit) * unit;
+  static const int64_t USUAL_MULTIPLE = 128; /* Megatron's default, which the prediction pads to */
+  int64_t multiple = pz_given_count(reader, ARG_VOCAB_MULTIPLE, USUAL_MULTIPLE);
+  if (multiple == USUAL_MULTIPLE) return vocab;
+  int64_t padded_multiple = multiple * reader->run->plan.tp;
+  return pz_ceil_div(vocab, padded_multiple) * padded_multiple;
 }
 
 /* Reads the numbers of the shape, with Megatron's defaults for arguments that are not given. */

@@ -163,7 +163,8 @@ static void read_layout(struct pz_megatron_reader *reader) {
   divide_layers(reader, ARG_LAYOUT, chunks, n, accepted);
 }
 
-/* Reads how layers are divided into pipeline stages and chunks. */
+/* Reads how layers are divided into pipeline stages and chunks: by a layout of all chunks, by the
+ * bars in the layer pattern of a hybrid, or by numbers of chunks and layers. */
 static void read_stages(struct pz_megatron_reader *reader) {
   static const char divisor[] = "a number that divides the layers of a stage";
   struct pz_plan *plan = &reader->run->plan;
@@ -172,7 +173,8 @@ static void read_stages(struct pz_megatron_reader *reader) {
   int64_t layers = reader->given[ARG_LAYERS].count;
   layers += pz_given(reader, ARG_EMBEDDING_AS_LAYER);
   layers += pz_given(reader, ARG_LOSS_AS_LAYER);
-  int64_t stage = layers / plan->pp, chunk = pz_given_count(reader, ARG_CHUNK_LAYERS, 0);
+  int64_t stage_layers = layers / plan->pp; /* with the ends that arguments count as layers */
+  int64_t chunk_layers = pz_given_count(reader, ARG_CHUNK_LAYERS, 0);
   if (pz_given(reader, ARG_ZBH1) && plan->pp > 1) {
     plan->pipeline = PZ_PIPELINE_ZB_H1;
     pz_set_origin(reader, PZ_PLAN_PIPELINE, ARG_ZBH1, ARG_ZBH1);
@@ -182,7 +184,6 @@ static void read_stages(struct pz_megatron_reader *reader) {
     return;
   }
   if (reader->layer_letters && strchr(reader->given[ARG_PATTERN].text, '|')) {
-    /* in the layer pattern of a hybrid, bars separate chunks */
     static const char accepted[] = "bars between chunks that the stages divide, those between the "
                                    "first and the last as even as can be";
     int64_t *chunks = pz_alloc(reader->call, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
@@ -199,24 +200,27 @@ static void read_stages(struct pz_megatron_reader *reader) {
   }
   plan->vpp = pz_given_count(reader, PZ_PLAN_VPP, 1);
   reader->run->chunks_by_rank = pz_given(reader, PZ_PLAN_VPP);
-  if (chunk && pz_given(reader, PZ_PLAN_VPP))
+  if (chunk_layers && pz_given(reader, PZ_PLAN_VPP))
     pz_reject_given(reader, PZ_PLAN_VPP, "it or --num-layers-per-virtual-pipeline-stage, not both");
   if (!states_ends && layers % plan->pp)
     pz_reject_given(reader, PZ_PLAN_PP,
                     "a number that divides the layers, or --decoder-first-pipeline-num-"
                     "layers and --decoder-last-pipeline-num-layers");
-  if (chunk && (stage % chunk || stage < chunk)) pz_reject_given(reader, ARG_CHUNK_LAYERS, divisor);
-  if (!chunk && !states_ends && stage % plan->vpp) pz_reject_given(reader, PZ_PLAN_VPP, divisor);
-  if (chunk) plan->vpp = stage / chunk;
+  if (chunk_layers && (stage_layers % chunk_layers || stage_layers < chunk_layers))
+    pz_reject_given(reader, ARG_CHUNK_LAYERS, divisor);
+  if (!chunk_layers && !states_ends && stage_layers % plan->vpp)
+    pz_reject_given(reader, PZ_PLAN_VPP, divisor);
+  if (chunk_layers) plan->vpp = stage_layers / chunk_layers;
   if (plan->pp == 1 && plan->vpp > 1)
-    pz_reject_given(reader, chunk ? (int)ARG_CHUNK_LAYERS : (int)PZ_PLAN_VPP,
+    pz_reject_given(reader, chunk_layers ? (int)ARG_CHUNK_LAYERS : (int)PZ_PLAN_VPP,
                     "with it --pipeline-model-parallel-size above 1");
   read_end_stages(reader, layers);
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Reads which activations are recomputed: of all layers, of some per stage, or of modules. */
+/* Reads which activations are recomputed: none, those of all layers or of some layers of each stage
+ * ("full"), or those of modules ("selective"). */
 static void read_recomputation(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   pz_need_given_word(reader, ARG_RECOMPUTE_GRANULARITY, "full or selective");
@@ -244,7 +248,8 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
   if (is_full && pz_given_is(reader, ARG_RECOMPUTE_METHOD, "block")) {
     pz_need_given(reader, ARG_RECOMPUTE_LAYERS,
                   "recompute-num-layers (with --recompute-method block)");
-    /* the limit is the number of layers of the longest stage */
+    /* The limit is the number of layers of the longest stage: the first, the last, or one between
+     * them, whose chunks are as even as possible. */
     int64_t end_layers = plan->first_layers + plan->last_layers;
     int64_t middle_stages = plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0);
     int64_t middle_layers = pz_max(reader->given[ARG_LAYERS].count - end_layers, 0);
@@ -262,6 +267,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
   if (!is_selective) return;
+  /* selective: the modules */
   int modules = 0; /* the attention core alone is the plan's default, 0 */
   if (pz_given(reader, ARG_RECOMPUTE_MODULES)) {
     struct pz_plan asked = *plan;
@@ -272,7 +278,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
     modules = asked.recompute_modules;
   }
   if (pz_given(reader, ARG_RECOMPUTE_EXPERTS))
-    modules = (modules ? modules : PZ_MODULE_CORE) | PZ_MODULE_EXPERTS;
+    modules = PZ_MODULE_EXPERTS | (modules ? modules : PZ_MODULE_CORE);
   plan->recompute_modules = modules == PZ_MODULE_CORE ? 0 : modules;
   if (modules)
     pz_set_origin(reader, PZ_PLAN_RECOMPUTE_MODULES, ARG_RECOMPUTE_MODULES, ARG_RECOMPUTE_EXPERTS);
@@ -510,6 +516,7 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
                       "stages, and no recomputation of whole layers or of moe");
     pz_set_origin(reader, PZ_PLAN_OVERLAP, ARG_OVERLAP_EP, ARG_OVERLAP_EP);
   }
+  /* the capacity is a multiple of the mean rows of an expert */
   const struct pz_given_argument *capacity = &reader->given[ARG_CAPACITY];
   if (capacity->is_given) {
     char *end = NULL;

@@ -145,12 +145,14 @@ static struct pz_shell_variable *find_variable(const struct pz_shell_text *text,
 }
 
 /* Assigns a value to a variable.  The value NULL stands for a list of arguments, whose words are
- * read separately.  A known value is not replaced by one that is unknown and only guessed. */
+ * read separately.  `unknown` is a part of the value that is unknown, or NULL.  A preset variable
+ * keeps its value, and so does a known one if the new value is unknown and only guessed. */
 static void assign(struct scanner *scanner, const char *name, size_t n, const char *value,
                    const char *unknown) {
   struct pz_shell_variable *old = find_variable(&scanner->out, name, n);
   bool guessed = scanner->word.guessed || is_run(scanner) == MAYBE;
-  if (old && (old->preset || (guessed && unknown && !old->unknown))) return;
+  bool loses_known_value = old && guessed && unknown && !old->unknown;
+  if (loses_known_value || (old && old->preset)) return;
   if (!old && scanner->out.variables.n >= PZ_SHELL_MOST_VARIABLES)
     fail_limit(scanner, "too many variables", PZ_SHELL_MOST_VARIABLES);
   if (value) scanner->stored_bytes += strlen(value);
@@ -305,10 +307,10 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
   const char *at = from;
   while (at < end && is_name_character(*at, false)) at++;
   struct pz_shell_variable *variable = find_variable(&scanner->out, from, (size_t)(at - from));
-  bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
+  bool is_all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
   const char *sign = at < end && *at == ':' ? at + 1 : at;
   bool has_default = sign < end && (*sign == '-' || *sign == '=');
-  if (variable && !variable->unknown && (at == end || all || has_default)) {
+  if (variable && !variable->unknown && (at == end || is_all || has_default)) {
     append_variable(scanner, variable);
     return;
   }
@@ -316,7 +318,7 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
     append_unknown(scanner, from - 2, (size_t)(end - from) + 3); /* with the dollar and braces */
     return;
   }
-  at = sign + 1;
+  at = sign + 1; /* the default, which may contain expansions */
   while (at < end) {
     if (*at == '$') {
       at = expand_dollar(scanner, at, end, depth + 1);
@@ -343,7 +345,8 @@ static const char *expand_dollar(struct scanner *scanner, const char *dollar, co
   if (next < end && *next == '(') {
     const char *after = skip_brackets(next, end, '(', ')');
     if (!after) fail_in_line(scanner, scanner->line, "'$(' is not closed", "')' behind it");
-    if (after - dollar >= 6 && dollar[2] == '(' && after[-2] == ')') { /* $((...)) */
+    bool is_arithmetic = after - dollar > 5 && dollar[2] == '(' && after[-2] == ')';
+    if (is_arithmetic) { /* $((...)), which is longer than $(()) */
       struct arithmetic expression = {.text = &scanner->out, .at = dollar + 3, .end = after - 2};
       char text[32];
       int64_t value = evaluate_sum(&expression);
@@ -400,15 +403,15 @@ static size_t closing_quote(const struct scanner *scanner) {
  * --name among them.  One argument is enough if the quoted text is assigned to a variable. */
 static bool quotes_arguments(const struct scanner *scanner, size_t end, bool is_assigned) {
   const char *text = scanner->text;
-  bool has_blank = is_assigned, has_argument = false;
+  bool has_enough_words = is_assigned, has_argument = false;
   for (size_t i = scanner->at + 1; i < end; i++) {
     bool begins_word = i == scanner->at + 1 || isspace((unsigned char)text[i - 1]);
-    if (isspace((unsigned char)text[i])) has_blank = true;
+    if (isspace((unsigned char)text[i])) has_enough_words = true;
     if (begins_word && i + 2 < end && text[i] == '-' && text[i + 1] == '-' &&
         isalpha((unsigned char)text[i + 2]))
       has_argument = true;
   }
-  return has_blank && has_argument;
+  return has_enough_words && has_argument;
 }
 
 /* Returns the length of the name if the word begins with NAME= or NAME+=, otherwise 0. */
@@ -425,7 +428,8 @@ static bool ends_with_equals(const struct draft *word) {
 }
 
 /* Reads the quoted text at the current place: appends it to the word and returns false, or returns
- * true if it is a list of arguments, whose words are then read one by one. */
+ * true if it is a list of arguments, whose words are then read one by one.  A quote inside such a
+ * list that none before the list's end closes is an apostrophe. */
 static bool read_quote(struct scanner *scanner) {
   const struct draft *word = &scanner->word;
   char quote = peek(scanner, 0);
@@ -509,11 +513,12 @@ static bool draft_word(struct scanner *scanner) {
 }
 
 /* Appends the drafted word to the result, unless it is empty or the file descriptor of a
- * redirection, such as the 2 of 2>file. */
+ * redirection, such as the 2 of 2>file: digits of the text itself right before < or >. */
 static void append_word(struct scanner *scanner, uint32_t line) {
   const struct draft *word = &scanner->word;
   char next = peek(scanner, 0);
-  bool is_descriptor = next && strchr("<>", next) && scanner->at >= word->n &&
+  bool redirects = next && strchr("<>", next);
+  bool is_descriptor = redirects && scanner->at >= word->n &&
                        strspn(word->text, "0123456789") == word->n &&
                        memcmp(scanner->text + scanner->at - word->n, word->text, word->n) == 0;
   if ((!word->n && !word->quoted) || is_descriptor) return;
@@ -554,7 +559,7 @@ static void skip_blanks_and_continuations(struct scanner *scanner) {
 /* A term of a test: A op B, -z A or A. */
 struct term {
   const char *word[3]; /* the first words of the term */
-  int n;               /* number of words, counted up to 4 */
+  int n;               /* number of words; 4 stands for more than 3 */
   bool negated;        /* a ! precedes the term */
   bool unknown;        /* a word has an unknown or guessed value */
 };
@@ -600,20 +605,20 @@ static enum truth term_value(const struct term *term) {
   return !numbers.failed && *second == '-' ? compare_numbers(second, a, b) : MAYBE;
 }
 
-/* Reads a test and returns its value: alternatives joined by "or", each of which consists of terms
- * joined by "and".  `close` is the word that ends the test, or NULL if the test ends with the
- * command.  A test with parentheses is MAYBE. */
+/* Reads a test and returns its value: alternatives joined by || or -o, each of which consists of
+ * terms joined by && or -a.  `close` is the word that ends the test, ] or ]], or NULL if the test
+ * ends with the command.  A test with parentheses is MAYBE. */
 static enum truth read_test(struct scanner *scanner, const char *close) {
   struct term term = {.n = 0};
-  enum truth any = NO, all = YES;
-  bool ended = false, closed = false, parentheses = false;
+  enum truth any = NO, all = YES; /* an earlier alternative; all terms of the current one so far */
+  bool ended = false, closed = false, has_parentheses = false;
   const struct draft *draft = &scanner->word;
   const char *word = draft->text;
   scanner->in_test = true;
   while (!ended && !closed) {
     skip_blanks_and_continuations(scanner);
     char c = peek(scanner, 0);
-    bool is_sign = close && c && strchr("|&<>()", c);
+    bool is_sign = close && c && strchr("|&<>()", c); /* a word of its own inside of brackets */
     ended = !is_sign && is_at_word_end(scanner);
     (void)draft_word(scanner); /* an empty word if a sign follows */
     if (is_sign) {
@@ -634,14 +639,15 @@ static enum truth read_test(struct scanner *scanner, const char *close) {
     } else if (!term.n && strcmp(word, "!") == 0) {
       term.negated = !term.negated;
     } else {
-      parentheses = parentheses || is_either(word, "(", ")");
+      has_parentheses = has_parentheses || is_either(word, "(", ")");
       term.unknown = term.unknown || draft->unknown || draft->guessed;
       if (term.n < 3) term.word[term.n] = pz_copy_text(scanner->call, word);
       if (term.n < 4) term.n++;
     }
   }
   scanner->in_test = false;
-  return parentheses || (close && ended) ? MAYBE : truth_or(any, all);
+  bool is_unclosed = close && ended;
+  return has_parentheses || is_unclosed ? MAYBE : truth_or(any, all);
 }
 
 /* Reads a command ((A > B)) and stores whether it holds.  Returns false if it is not one. */
@@ -667,8 +673,9 @@ static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) 
 
 /* ---- commands and branches ------------------------------------------------------------------ */
 
-/* Notes that a command begins.  `value` is whether it succeeds.  After && it is run only if the
- * commands before it succeeded, and after || only if they failed. */
+/* Notes that a command begins: sets whether it is run (command) and whether the commands that &&
+ * and || join up to it succeed (joined).  `value` is whether the command itself succeeds.  After &&
+ * it is run only if the commands before it succeeded, and after || only if they failed. */
 static void begin_command(struct scanner *scanner, enum truth value) {
   enum truth joined = scanner->joined;
   if (scanner->negated) value = truth_not(value);
@@ -697,14 +704,16 @@ static struct branch *innermost_branch(struct scanner *scanner) {
   return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
 }
 
-/* Pushes a branch of this kind onto the stack.  `runs` is whether its commands are run. */
+/* Pushes a branch onto the stack, with its kind, whether its commands are run (runs), and the word
+ * that a `case` compares (subject).  Branches that are nested too deep are only counted. */
 static void open_branch(struct scanner *scanner, char kind, enum truth runs, const char *subject) {
   struct branch new = {.kind = kind, .is_run = runs, .subject = subject};
   if (scanner->n_branches < MOST_DEPTH) scanner->branches[scanner->n_branches] = new;
   scanner->n_branches++;
 }
 
-/* Begins the next branch: it is run if its condition holds and no earlier branch was run. */
+/* Begins the next branch of a statement, if that is tracked: the branch is run if its condition
+ * holds and no earlier one was run. */
 static void begin_branch(struct branch *branch, enum truth condition) {
   if (!branch) return;
   branch->is_run = truth_and(condition, truth_not(branch->earlier_run));

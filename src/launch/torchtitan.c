@@ -20,9 +20,10 @@ static void write_keyword(FILE *out, const char *name, int64_t value) {
   fprintf(out, "    %s=%" PRId64 ",\n", name, value);
 }
 
-/* Writes the arguments that only Llama has.  torchtitan computes the feed-forward width as 8/3
- * of the hidden size, times a factor, rounded up to a multiple.  The width itself is written as
- * the multiple, with a factor that makes the product half of it, which is rounded up. */
+/* Writes the arguments that only Llama has.  torchtitan computes the feed-forward width as 8/3 of
+ * the hidden size, times a factor, rounded up to a multiple.  The width itself is written as the
+ * multiple, to which any smaller product is rounded up.  If 8/3 of the hidden size is larger, a
+ * factor makes the product half of the width. */
 static void write_llama_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   double factor = pz_shape_rope_factor(shape, launch->plan.seq);

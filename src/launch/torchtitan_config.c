@@ -112,15 +112,18 @@ static const struct pz_toml_entry *find_key(struct titan_reader *reader, const c
   return found && !is_left_out(reader, key) ? found : NULL;
 }
 
-/* Notes that a field of the plan comes from a key, unless `field` is -1. */
+/* Stands for a field of the plan where a key sets none. */
+enum { NO_FIELD = -1 };
+
+/* Notes that a field of the plan comes from a key, if it is given and sets a field. */
 static void set_key_origin(struct titan_reader *reader, int field,
                            const struct pz_toml_entry *entry) {
-  if (field >= 0 && entry)
+  if (field != NO_FIELD && entry)
     reader->run->from[field] = pz_format(reader->call, "%s, line %u", entry->name, entry->line);
 }
 
 /* Returns the value of a key that is an integer of at least `least`, or `absent` if the key is not
- * given.  `field` is the plan's field that the key sets, or -1. */
+ * given.  `field` is the plan's field that the key sets, or NO_FIELD. */
 static int64_t read_count(struct titan_reader *reader, const char *key, int64_t absent,
                           int64_t least, int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
@@ -140,7 +143,7 @@ static int64_t read_count(struct titan_reader *reader, const char *key, int64_t 
   return value;
 }
 
-/* Returns the text of a key, or `absent`; `field` is the plan's field that the key sets, or -1. */
+/* Returns the text of a key, or `absent`; `field` is the plan's field it sets, or NO_FIELD. */
 static const char *read_text(struct titan_reader *reader, const char *key, const char *absent,
                              int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
@@ -150,7 +153,7 @@ static const char *read_text(struct titan_reader *reader, const char *key, const
   return entry->value.text;
 }
 
-/* Returns the truth value of a key, or `absent`; `field` is the plan's field it sets, or -1. */
+/* Returns a key's truth value, or `absent`; `field` is the plan's field it sets, or NO_FIELD. */
 static bool read_truth(struct titan_reader *reader, const char *key, bool absent, int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
   if (!entry) return absent;
@@ -234,7 +237,8 @@ static void write_expert_arguments(const struct pz_document *module, bool latent
   if (q_rank > 0) fprintf(out, " --q-lora-rank %" PRId64, q_rank);
 }
 
-/* Writes the model of the module as arguments of Megatron-LM, which have a reader. */
+/* Writes the model of the module as arguments of Megatron-LM, for its reader.  That reader also
+ * requires a sequence length, a microbatch size and a precision, which the run does not get. */
 static void write_module_arguments(const struct pz_document *module, FILE *out) {
   int64_t hidden = module_count(module, "dim", 4096), layers = module_count(module, "n_layers", 32);
   int64_t heads = module_count(module, "n_heads", 32);
@@ -358,8 +362,9 @@ static int64_t stated_devices(struct titan_reader *reader) {
   return nodes <= MOST_COUNT && per_node <= MOST_COUNT ? nodes * per_node : 0;
 }
 
-/* Reads the degrees of parallelism and the number of devices, each of which may follow from the
- * other.  A shard group of FSDP includes the context-parallel group. */
+/* Reads the degrees of parallelism, the ZeRO stage and the number of devices.  The degree of
+ * sharding follows from the number of devices if it is not given (-1), and the number of devices
+ * from the degrees.  A shard group of FSDP includes the context-parallel group. */
 static void read_degrees(struct titan_reader *reader) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_TP, PZ_PLAN_CP, PZ_PLAN_PP, PZ_PLAN_EP};
   static const char shard_key[] = "parallelism.data_parallel_shard_degree",
@@ -370,7 +375,7 @@ static void read_degrees(struct titan_reader *reader) {
     snprintf(key, sizeof key, "parallelism.%s", pz_plan_field(fields[i])->in[PZ_LAUNCH_TITAN]);
     pz_plan_field_store(plan, fields[i], (double)read_count(reader, key, 1, 1, (int)fields[i]));
   }
-  int64_t copies = read_count(reader, "parallelism.data_parallel_replicate_degree", 1, 1, -1);
+  int64_t copies = read_count(reader, "parallelism.data_parallel_replicate_degree", 1, 1, NO_FIELD);
   int64_t shard = read_count(reader, shard_key, -1, -1, PZ_PLAN_SHARD);
   const char *reshard = read_text(reader, reshard_key, "default", PZ_PLAN_ZERO);
   double unsharded = (double)plan->tp * (double)plan->cp * (double)plan->pp * (double)copies;
@@ -422,12 +427,12 @@ static void read_stages(struct titan_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   bool has_stages = plan->pp > 1;
   const char *schedule =
-      read_text(reader, schedule_key, "1F1B", has_stages ? (int)PZ_PLAN_PIPELINE : -1);
+      read_text(reader, schedule_key, "1F1B", has_stages ? (int)PZ_PLAN_PIPELINE : NO_FIELD);
   const struct pz_toml_entry *chunks = find_key(reader, "parallelism.module_fqns_per_model_part");
   (void)find_key(reader, "parallelism.pipeline_parallel_first_stage_less_layers");
   (void)find_key(reader, "parallelism.pipeline_parallel_last_stage_less_layers");
-  int64_t stage_layers = read_count(reader, layers_key, 0, 1, -1);
-  int64_t mbs = read_count(reader, microbatch_key, 1, 1, has_stages ? (int)PZ_PLAN_MBS : -1);
+  int64_t stage_layers = read_count(reader, layers_key, 0, 1, NO_FIELD);
+  int64_t mbs = read_count(reader, microbatch_key, 1, 1, has_stages ? (int)PZ_PLAN_MBS : NO_FIELD);
   plan->vpp = 1;
   if (!has_stages) return;
   plan->mbs = mbs;
@@ -463,7 +468,7 @@ static void read_batch(struct titan_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   bool has_stages = plan->pp > 1;
   const char *key = find_key(reader, local_key) ? local_key : old_key;
-  int64_t local = read_count(reader, key, 8, 1, has_stages ? -1 : (int)PZ_PLAN_MBS);
+  int64_t local = read_count(reader, key, 8, 1, has_stages ? NO_FIELD : (int)PZ_PLAN_MBS);
   int64_t global = read_count(reader, global_key, -1, -1, PZ_PLAN_BATCH);
   if (global == 0)
     reject_key(reader, find_key(reader, global_key), "-1, or an integer from 1 to 2^24");
@@ -484,7 +489,7 @@ static void read_recomputation(struct titan_reader *reader) {
                     option_key[] = "activation_checkpoint.selective_ac_option";
   struct pz_plan *plan = &reader->run->plan;
   const char *mode = read_text(reader, mode_key, "selective", PZ_PLAN_RECOMPUTE);
-  const char *option = read_text(reader, option_key, "2", -1);
+  const char *option = read_text(reader, option_key, "2", NO_FIELD);
   if (strcmp(mode, "full") == 0) {
     plan->recompute = PZ_RECOMPUTATION_FULL;
   } else if (strcmp(mode, "none") == 0) {
@@ -509,9 +514,9 @@ static void read_execution(struct titan_reader *reader) {
   const struct pz_toml_entry *components = find_key(reader, "compile.components");
   bool compiles_model = !components || value_has_word(components, "model");
   compiles = read_truth(reader, "compile.enable", compiles, PZ_PLAN_EXECUTION) && compiles_model;
-  bool overlaps_tp = read_truth(reader, async_key, false, -1);
+  bool overlaps_tp = read_truth(reader, async_key, false, NO_FIELD);
   bool overlaps_ep =
-      read_truth(reader, "parallelism.pipeline_parallel_expert_parallel_overlap", false, -1);
+      read_truth(reader, "parallelism.pipeline_parallel_expert_parallel_overlap", false, NO_FIELD);
   plan->execution = compiles ? PZ_EXECUTION_COMPILE : PZ_EXECUTION_EAGER;
   plan->overlap = (int)PZ_OVERLAP_GRAD | (int)PZ_OVERLAP_PARAM;
   if (overlaps_tp && compiles) plan->overlap |= PZ_OVERLAP_TP;
@@ -556,10 +561,11 @@ static const char *asked_name(const void *ctx, size_t i) {
   return i < reader->asked.n ? *pz_vec_at(&reader->asked, const char *, i) : NULL;
 }
 
-/* How neutral_keys lists a key: by its own name, by the beginning of its name, or not at all. */
+/* How neutral_keys, which lists keys without effect on the step, contains a key: not at all (0), by
+ * the beginning of its name, or by its own name. */
 enum neutrality { NOT_NEUTRAL, NEUTRAL_BY_BEGINNING, NEUTRAL_BY_NAME };
 
-/* Returns how neutral_keys, the keys that do not change the step, lists a key. */
+/* Returns how neutral_keys contains a key. */
 static enum neutrality find_neutrality(const char *name) {
   for (const char *const *known = neutral_keys; *known; known++) {
     size_t n = strcspn(*known, "*");
@@ -584,7 +590,8 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
       name[n++] = *c;
     }
     name[n] = '\0';
-    if (!strchr(name, '.') || find_neutrality(name) || is_left_out(reader, name)) continue;
+    bool is_neutral = find_neutrality(name) != NOT_NEUTRAL;
+    if (!strchr(name, '.') || is_neutral || is_left_out(reader, name)) continue;
     snprintf(problem, sizeof problem,
              "--%s behind the configuration; accepted: the key in it (--ignore %s leaves it out)",
              name, name);
@@ -613,7 +620,8 @@ static void check_other_keys(struct titan_reader *reader) {
       continue;
     }
     if (reader->is_read[i] || neutrality == NEUTRAL_BY_NAME) continue;
-    /* the key may be one with the same name in another table, or may be misspelt */
+    /* The key may be misspelt, or may be one with the same name in another table.  Only names of
+     * several words are looked up in other tables. */
     const char *meant = NULL, *leaf = strrchr(entry->name, '.');
     bool is_specific = leaf && strchr(leaf, '_');
     for (uint32_t k = 0; k < reader->asked.n && is_specific && !meant; k++) {
@@ -625,7 +633,7 @@ static void check_other_keys(struct titan_reader *reader) {
       pz_raise(reader->call, PZ_BAD_INPUT,
                "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)", reader->name,
                entry->line, entry->name, meant, entry->name);
-    if (!neutrality && reader->ignored.n < MOST_IGNORED_KEYS)
+    if (neutrality == NOT_NEUTRAL && reader->ignored.n < MOST_IGNORED_KEYS)
       add_text(reader, &reader->ignored, entry->name);
   }
 }
@@ -677,10 +685,10 @@ void pz_torchtitan_read(struct pz_call *call, const char *name, const char *text
   read_execution(&reader);
   read_converters(&reader);
   struct pz_plan *plan = &reader.run->plan;
-  const char *optimizer = read_text(&reader, "optimizer.name", "AdamW", -1);
+  const char *optimizer = read_text(&reader, "optimizer.name", "AdamW", NO_FIELD);
   if (strcmp(optimizer, "AdamW") != 0 && strcmp(optimizer, "Adam") != 0)
     reject_key(&reader, find_key(&reader, "optimizer.name"), "AdamW or Adam");
-  int64_t etp = read_count(&reader, "parallelism.expert_tensor_parallel_degree", 1, 1, -1);
+  int64_t etp = read_count(&reader, "parallelism.expert_tensor_parallel_degree", 1, 1, NO_FIELD);
   if (plan->ep > 1 && etp > 1) plan->etp = etp;
   read_model(&reader);
   check_other_keys(&reader);

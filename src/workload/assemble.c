@@ -34,7 +34,8 @@ struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *
   return owned;
 }
 
-/* Builds one layer and runs the passes over its graph. */
+/* Builds the layer of a plan into *layer: runs the builder, then the passes over its graph, and
+ * copies the results. */
 static void build_layer(struct pz_call *workload_call, struct pz_owned_workload *owned,
                         const struct pz_layer_plan *plan, struct pz_layer *layer) {
   const struct pz_workload_options *options = &owned->workload.options;
@@ -71,6 +72,7 @@ static void build_layer(struct pz_call *workload_call, struct pz_owned_workload 
   layer->input = graph.input;
   layer->output = graph.output;
   layer->output_grad = graph.output_grad;
+  /* a layer that repeats the weights of another one counts no parameters of its own */
   layer->params = builder.params;
   layer->split_params = builder.split_params;
   layer->tied_params = builder.repeats_weights ? 0 : builder.tied_params;

@@ -37,6 +37,7 @@ void pz_check_context(struct pz_call *call, const char *model, const struct pz_a
              " tokens; accepted: degrees of which twice divides them",
              cp, options->seq);
   if (options->cp_form != PZ_CONTEXT_ALL_TO_ALL) return;
+  /* Form all-to-all divides the heads of a tensor-parallel device once more, over cp devices. */
   const struct {
     const char *name;
     int64_t count;
@@ -57,18 +58,19 @@ static bool divides_heads(const struct pz_builder *builder) {
 }
 
 /* Returns how many keys of a sample this device's attention reads: its own and those of others.
- * With a window or chunk, these are only the keys just before each of its two pieces of the
- * sequence. */
+ * Without a window or chunk, it reads all keys; otherwise, of the others' keys, only those just
+ * before each of its two pieces of the sequence. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t seq = builder->options->seq, cp = builder->options->cp, other_keys = seq;
   if (arch->chunk && arch->chunk < seq) {
-    /* Piece i needs the keys of its chunk that precede it.  A device has two of the 2 cp pieces, so
-     * the mean over the cp devices is the sum over all pieces divided by cp. */
-    int64_t sum = 0, piece = seq / (2 * cp);
-    for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % arch->chunk;
-    other_keys = pz_ceil_div(sum, cp);
+    /* Piece i needs the keys of its chunk that precede its first token, i * piece_tokens.  A device
+     * has two of the 2 cp pieces, so the mean over the cp devices is the sum over all pieces
+     * divided by cp. */
+    int64_t keys_before = 0, piece_tokens = seq / (2 * cp);
+    for (int64_t i = 0; i < 2 * cp; i++) keys_before += i * piece_tokens % arch->chunk;
+    other_keys = pz_ceil_div(keys_before, cp);
   } else if (arch->window && arch->window < seq) {
-    other_keys = 2 * (arch->window - 1);
+    other_keys = 2 * (arch->window - 1); /* a window contains the token itself */
   }
   return pz_min(seq, builder->local_seq + other_keys);
 }
@@ -84,7 +86,9 @@ static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32
   return keys;
 }
 
-/* Exchanges query, key and value of this device's tokens for those that its attention reads. */
+/* Replaces query, key and value of this device's tokens by those that its attention reads: in form
+ * all-to-all those of all tokens for a share of the heads, and in form ring its own queries and the
+ * keys and values of other devices' tokens too. */
 static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch, uint32_t qkv[3]) {
   static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
@@ -212,18 +216,19 @@ bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
 static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                         const uint32_t projected[3], uint32_t qkv[4]) {
   static const char *const names[] = {"query_own", "key_own", "value_own", "gate_own"};
-  int64_t query = arch->heads / builder->options->tp * arch->head_dim, key = arch->head_dim;
-  int64_t all = ((arch->out_gate ? 2 : 1) * arch->heads + 2 * arch->kv_heads) * arch->head_dim;
+  int64_t query_width = arch->heads / builder->options->tp * arch->head_dim;
+  int64_t key_width = arch->head_dim; /* one key/value head */
+  int64_t all_heads = (arch->out_gate ? 2 : 1) * arch->heads + 2 * arch->kv_heads;
   struct pz_op_spec gather = {.kind = PZ_OP_ALL_GATHER,
                               .name = "kv_group.gather",
                               .in = {projected[0], projected[1], projected[2], PZ_NONE},
-                              .shape = PZ_SHAPE(builder->tokens, all)};
+                              .shape = PZ_SHAPE(builder->tokens, all_heads * arch->head_dim)};
   uint32_t whole = pz_build_op(builder, &gather);
-  pz_graph_tensor(builder->graph, whole)->split = false;
+  pz_graph_tensor(builder->graph, whole)->split = false; /* every device has all columns */
   struct pz_split split = {
       .name = "kv_group.split",
       .whole = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
-      .widths = {query, key, key, query},
+      .widths = {query_width, key_width, key_width, query_width},
       .names = {"query_part", "key_part", "value_part", arch->out_gate ? "gate_part" : NULL}};
   qkv[3] = PZ_NONE;
   pz_build_split(builder, &split, qkv);
@@ -245,6 +250,7 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   input = pz_build_enter(builder, names->enter, input);
   source = is_cross ? pz_build_enter(builder, names->key, source) : input;
   if (pz_attention_shares(arch, tp)) {
+    /* Each device projects its share of all columns, which share_heads() redistributes. */
     int64_t gate_heads = arch->out_gate ? arch->heads : 0;
     uint32_t projected[3] = {PZ_NONE, PZ_NONE, PZ_NONE};
     if (arch->fused_qkv) {
@@ -263,10 +269,12 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
     qkv[2] = project_heads(builder, arch, names->value, source, arch->kv_heads);
     return;
   }
-  int64_t query = arch->heads / tp * arch->head_dim, key = arch->kv_heads / tp * arch->head_dim;
+  /* One projection computes query, key and value, which are views of its result. */
+  int64_t query_width = arch->heads / tp * arch->head_dim;
+  int64_t key_width = arch->kv_heads / tp * arch->head_dim;
   struct pz_split split = {.name = "split_heads",
                            .whole = project_heads(builder, arch, "qkv", input, all_heads),
-                           .widths = {query, key, key},
+                           .widths = {query_width, key_width, key_width},
                            .names = {"query", "key", "value"}};
   pz_build_split(builder, &split, qkv);
   qkv[3] = PZ_NONE;
@@ -295,7 +303,9 @@ static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, ui
           .name = name, .input = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
 }
 
-/* Adds query, key and value of latent attention.  All heads share the rotated part of the key. */
+/* Sets qkv to query, key and value of latent attention.  Queries are projected from query_latent
+ * or, if the model has none (q_rank is 0), from the input.  All heads share the rotated part of the
+ * key. */
 static void project_latent(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                            uint32_t query_latent, uint32_t qkv[3]) {
   int64_t heads = arch->heads / builder->options->tp, rotary_dims = arch->rotary_dims;
@@ -310,6 +320,8 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
   }
   qkv[0] = pz_kernel_rotary(builder, "query_rotary", query, rotary_dims, arch->head_dim);
 
+  /* The latent vector and the common part of the key are columns of one projection, and the keys
+   * and values of all heads are columns of a second one. */
   uint32_t down[2], up[2];
   uint32_t latent = latent_linear(builder, "kv_down", input, arch->hidden,
                                   arch->kv_rank + rotary_dims, arch->qkv_bias);
@@ -327,6 +339,7 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
                                 .names = {"key_own", "value"}};
   pz_build_split(builder, &head_split, up);
 
+  /* Each head's key consists of its own part and a copy of the rotated common part. */
   uint32_t rotated = pz_kernel_rotary(builder, "key_rotary", down[1], rotary_dims, rotary_dims);
   rotated = pz_build_op(
       builder, &(struct pz_op_spec){.kind = PZ_OP_REPEAT,
@@ -349,22 +362,29 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
 static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                             uint32_t query_latent) {
   const struct pz_workload_options *options = builder->options;
+  const bool has_bias = false;
   int64_t width = arch->index_heads * arch->index_dim, rotary_dims = arch->rotary_dims;
-  uint32_t query = latent_linear(builder, "index_query", query_latent, arch->q_rank, width, false);
+  /* queries of all heads of the indexer, multiplied by the token's weight of the head */
+  uint32_t query =
+      latent_linear(builder, "index_query", query_latent, arch->q_rank, width, has_bias);
   uint32_t weight =
-      latent_linear(builder, "index_weight", input, arch->hidden, arch->index_heads, false);
+      latent_linear(builder, "index_weight", input, arch->hidden, arch->index_heads, has_bias);
   query = pz_build_enter(builder, "index_query", query);
   query = pz_kernel_rotary(builder, "index_query_rotary", query, rotary_dims, arch->index_dim);
   weight = pz_build_enter(builder, "index_weight", weight);
   query = pz_build_binary(builder, PZ_OP_MUL, "index_weighted", query, weight);
 
-  uint32_t key = latent_linear(builder, "index_key", input, arch->hidden, arch->index_dim, false);
-  key = pz_kernel_layernorm(builder, "index_key_norm", key, arch->index_dim, true);
+  /* one key for each token, which all heads of the indexer share */
+  const bool has_affine_norm = true;
+  uint32_t key =
+      latent_linear(builder, "index_key", input, arch->hidden, arch->index_dim, has_bias);
+  key = pz_kernel_layernorm(builder, "index_key_norm", key, arch->index_dim, has_affine_norm);
   key = pz_build_enter(builder, "index_key", key);
   key = pz_kernel_rotary(builder, "index_key_rotary", key, rotary_dims, arch->index_dim);
   if (options->cp > 1)
     key = gather_keys(builder, "ring.index_key", key, options->seq, arch->index_dim);
 
+  /* scores of each token and each key before it, and the choice of the largest ones */
   static const int64_t MOST_HELD_SCORES = INT64_C(1) << 26; /* elements in memory at a time */
   int64_t keys_before = pz_ceil_div(options->seq, 2);
   struct pz_contraction product = {.name = "index_scores",
@@ -517,8 +537,9 @@ static uint32_t build_attention(struct pz_builder *builder, const struct pz_arch
 uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                            uint32_t source) {
   const struct attention_names *names = input == source ? &SELF : &CROSS;
-  uint32_t qkv[4], index = PZ_NONE;
-  if (!arch->kv_rank) {
+  uint32_t qkv[4]; /* query, key, value, and the output gate or PZ_NONE */
+  uint32_t index = PZ_NONE;
+  if (!arch->kv_rank) { /* ordinary attention */
     project_qkv(builder, arch, names, input, source, qkv);
     if (builder->eager && arch->scale_query)
       qkv[0] = pz_build_unary(builder, PZ_OP_SCALE, "scale_query", qkv[0]);

@@ -115,7 +115,7 @@ static void reduce_gradient(struct backward *backward, const struct pz_op *op, u
 
 /* Returns the tensor that backward reads in place of forward tensor `input` of the operator
  * `reader`: the tensor itself, or a copy that backward computes again because forward does not save
- * it.  Not saved are gathered rows, and a convolution that only Mamba-2's scan reads. */
+ * it.  Forward does not save gathered rows, nor a convolution that only Mamba-2's scan reads. */
 static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *reader,
                                 uint32_t input) {
   const struct pz_graph *graph = backward->graph;
@@ -130,13 +130,14 @@ static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *r
   }
   if (!producer) return input;
   bool is_conv = producer->kind == PZ_OP_CONV1D;
-  if (is_conv && n_readers > 1) return input;
+  bool scan_alone_reads = n_readers == 1;
+  if (is_conv && !scan_alone_reads) return input;
   if (backward->rebuilt[input] != PZ_NONE) return backward->rebuilt[input];
   uint32_t copy = add_tensor_like(backward, input, "again");
   backward->rebuilt[input] = copy;
   struct operands operands = {producer->in, is_conv ? producer->n_in : 1, &copy, 1};
   struct pz_op op = derive_op(producer, producer->kind, operands);
-  if (is_conv) op.direction = PZ_FORWARD;
+  if (is_conv) op.direction = PZ_FORWARD; /* backward runs the kernel of the forward pass */
   op.flop = producer->flop;
   bool named_by_producer = is_conv || producer->peers == PZ_PEERS_CONTEXT;
   append_op(backward, op, named_by_producer ? producer : reader,
@@ -174,7 +175,7 @@ static void set_flash_flop(struct backward *backward, const struct pz_op *op,
   int64_t query_dim = op->matmul_flop / flop_per_width - value_dim;
   derivative->matmul_flop = flop_per_width;
   bool fits = pz_mul(&derivative->matmul_flop, 3 * query_dim + 2 * value_dim);
-  derivative->dims.k = (3 * query_dim + 2 * value_dim + 2) / 5;
+  derivative->dims.k = (3 * query_dim + 2 * value_dim + 2) / 5; /* rounded to nearest */
   derivative->flop = derivative->matmul_flop;
   int64_t recomputed_flop =
       softmax_flop + softmax_flop / softmax[PZ_FORWARD] * softmax[PZ_BACKWARD];
@@ -210,6 +211,7 @@ static void set_scan_flop(struct backward *backward, const struct pz_op *op,
 /* Rule PZ_GRAD_POINTWISE: one operator computes the gradients of all inputs. */
 static void derive_pointwise(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   const struct pz_op_info *info = pz_op_info(op->kind);
+  /* The derivative reads the gradient and the inputs and results that the operator saves. */
   uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], n_in = 1;
   in[0] = gradient;
   for (uint32_t i = 0; i < op->n_in; i++) {
@@ -231,6 +233,7 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
     in[n_in] = op->out[k];
     n_in++;
   }
+  /* It writes the gradients of all inputs that need one. */
   uint32_t out[PZ_OP_MOST_INPUTS], inputs[PZ_OP_MOST_INPUTS], n_out = 0;
   for (uint32_t i = 0; i < op->n_in; i++) {
     if (!backward->needs_grad[op->in[i]]) continue;
@@ -264,7 +267,8 @@ static void derive_factor(struct backward *backward, const struct pz_op *op, uin
   struct pz_op product = derive_op(op, PZ_OP_MATMUL, (struct operands){in, 2, &out, 1});
   product.dims = dims;
   product.grouped = op->grouped;
-  bool is_omitted = factor == op->in[1] && backward->options->input_gradients_only;
+  bool is_right_factor = factor == op->in[1];
+  bool is_omitted = is_right_factor && backward->options->input_gradients_only;
   if (is_omitted) product.op_class = PZ_CLASS_NONE;
   product.matmul_flop = is_omitted ? 0 : op->matmul_flop;
   product.flop = product.matmul_flop;
@@ -331,8 +335,8 @@ static void derive_join(struct backward *backward, const struct pz_op *op, uint3
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], parts[i]);
 }
 
-/* Rule PZ_GRAD_COLLECTIVE: a dual collective computes the gradient.  That of an all-reduce needs
- * none, because every device has all of it. */
+/* Rule PZ_GRAD_COLLECTIVE: the dual collective exchanges the gradient, for example a reduce-scatter
+ * that of an all-gather.  An all-reduce has none, because every device has the whole gradient. */
 static void derive_collective(struct backward *backward, const struct pz_op *op,
                               uint32_t gradient) {
   if (op->kind == PZ_OP_ALL_REDUCE) {
@@ -396,9 +400,12 @@ void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
     bool is_needed = false;
     for (uint32_t k = 0; k < op->n_in; k++) is_needed = is_needed || backward.needs_grad[op->in[k]];
-    for (uint32_t k = 0; k < op->n_out; k++)
-      backward.needs_grad[op->out[k]] = is_needed && (k == 0 || op->kind == PZ_OP_SPLIT);
+    for (uint32_t k = 0; k < op->n_out; k++) {
+      bool is_auxiliary = k > 0 && op->kind != PZ_OP_SPLIT;
+      backward.needs_grad[op->out[k]] = is_needed && !is_auxiliary;
+    }
   }
+  /* The gradients of the layer's results come from the next layer. */
   graph->output_grad = add_tensor_like(&backward, graph->output, "grad");
   backward.grad[graph->output] = graph->output_grad;
   for (uint32_t i = 0; i < graph->n_also_out; i++)

@@ -32,7 +32,8 @@ void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
   builder->rows_outside = builder->tokens / (options->sequence_parallel ? options->tp : 1);
 }
 
-/* Returns this device's share of n items; the first n % tp devices have one more. */
+/* Returns this device's share of n items; the first n % tp devices have one more.  The option
+ * `slice` is this device's index in the tensor-parallel group. */
 int64_t pz_share(const struct pz_builder *builder, int64_t n) {
   const struct pz_workload_options *options = builder->options;
   return n / options->tp + (options->slice < n % options->tp);
@@ -173,8 +174,8 @@ static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) 
   if (!pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD])) raise_limit(builder);
 }
 
-/* Adds an operator.  Its result is divided over the group if its first input is, or `divides` is
- * set. */
+/* Adds an operator with its result and, if aux_shape is set, a second output for backward.  The
+ * result is divided over the group if its first input is, or `divides` is set. */
 uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) {
   const struct pz_tensor *first = tensor_at(builder, spec->in[0]);
   const struct pz_op_info *info = pz_op_info(spec->kind);
@@ -359,6 +360,7 @@ static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *l
  * separate operator on each device adds this device's part of their bias. */
 static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_linear *linear) {
   const struct pz_workload_options *options = builder->options;
+  /* The operands are the input, this device's share of the weight, and the bias if it is fused. */
   bool on_grid = linear->experts && pz_has_expert_grid(options);
   int64_t in = linear->in, out = linear->out;
   if (linear->divide == PZ_DIVIDE_ROWS) in = on_grid ? in / options->etp : pz_share(builder, in);
@@ -370,6 +372,8 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
   uint32_t operands[3] = {linear->input, add_weight(builder, linear, in, out), PZ_NONE};
   if (fuses_bias) operands[2] = add_bias(builder, linear, out);
 
+  /* The result differs between tensor-parallel devices if they divide the columns, or if they have
+   * different rows of the input and all columns.  Experts on their own grid keep its rows. */
   int64_t rows = tensor_at(builder, linear->input)->elems / in;
   bool input_split = tensor_at(builder, linear->input)->split;
   bool is_divided = linear->divide != PZ_DIVIDE_NOT || input_split;
@@ -510,6 +514,9 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+/* The value of `split` for a tensor of which every device of the group has all. */
+static const bool WHOLE = false;
+
 /* Adds a collective over the tensor-parallel group, or PZ_OP_TP_ENTER, which communicates only in
  * backward.  `split` is whether each device has another part of the result. */
 static uint32_t build_collective(struct pz_builder *builder, int kind, const char *name,
@@ -533,17 +540,17 @@ uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t i
   if (options->tp == 1) return input;
   struct pz_shape shape = matrix_shape(builder, input);
   if (!options->sequence_parallel)
-    return build_collective(builder, PZ_OP_TP_ENTER, name, input, shape, false);
+    return build_collective(builder, PZ_OP_TP_ENTER, name, input, shape, WHOLE);
   shape.d[0] *= options->tp;
-  return build_collective(builder, PZ_OP_ALL_GATHER, name, input, shape, false);
+  return build_collective(builder, PZ_OP_ALL_GATHER, name, input, shape, WHOLE);
 }
 
 uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint32_t input) {
-  return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
+  return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, WHOLE);
 }
 
-/* Leaves a region.  The sum over the group precedes the pending adapter result, and both precede
- * the bias. */
+/* Leaves a region: sums up the partial results over the group, and then adds the result of an
+ * adapter that is pending, and the bias. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width) {
   const struct pz_workload_options *options = builder->options;
@@ -560,8 +567,9 @@ uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t i
     builder->adapter.pending = PZ_NONE;
   }
   if (!bias_width) return result;
+  const bool is_tied = false;
   uint32_t bias = pz_build_param(builder, pz_build_name(full, name, "bias"), PZ_SHAPE(bias_width),
-                                 bias_width, false);
+                                 bias_width, is_tied);
   return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), result, bias);
 }
 
@@ -585,17 +593,17 @@ uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_lin
   uint32_t result = pz_build_linear(builder, &local);
   if (!by_columns) return result;
   struct pz_shape shape = PZ_SHAPE(matrix_shape(builder, result).d[0], linear->out);
-  return build_collective(builder, PZ_OP_GATHER_COLUMNS, linear->name, result, shape, false);
+  return build_collective(builder, PZ_OP_GATHER_COLUMNS, linear->name, result, shape, WHOLE);
 }
 
 /* ---- adapters (LoRA) ------------------------------------------------------------------------- */
 
-/* Multiplies the input of a linear layer by the first matrix A of its adapter, or of n_experts
- * adapters.  Adapters of the linear layers in the set `group` share this product if they are built
- * one after another.  Every device gets the whole result, as
- * in Megatron Bridge's ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the columns
- * of the layer are divided, the rank is divided and gathered; if its rows are divided, the matrix
- * is divided by rows too, and the partial sums are added up. */
+/* Returns x A, the product of the input of a linear layer and the first matrix of its adapter, or
+ * of n_experts adapters.  Adapters of the linear layers in the set `group` share this product if
+ * they are built one after another.  Every device gets the whole result, as in Megatron Bridge's
+ * ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the columns of the layer are
+ * divided, the columns of A (its rank) are divided, and the results are gathered; if the layer's
+ * rows are divided, those of A are too, and the partial sums are added up. */
 static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_linear *linear,
                                     const char *name, int group, int64_t n_experts) {
   const struct pz_workload_options *options = builder->options;
@@ -627,9 +635,9 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
   if (options->tp > 1 && !linear->experts && linear->divide != PZ_DIVIDE_NOT) {
     int kind = linear->divide == PZ_DIVIDE_ROWS ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS;
     struct pz_shape shape = PZ_SHAPE(tensor_at(builder, projected)->shape[0], options->lora.rank);
-    projected = build_collective(builder, kind, name, projected, shape, false);
+    projected = build_collective(builder, kind, name, projected, shape, WHOLE);
     projected =
-        build_collective(builder, PZ_OP_TP_ENTER, name, projected, (struct pz_shape){0}, false);
+        build_collective(builder, PZ_OP_TP_ENTER, name, projected, (struct pz_shape){0}, WHOLE);
   }
   adapter->input = linear->input;
   adapter->projected = projected;
@@ -664,6 +672,7 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
   int64_t n_experts = linear->experts;
   if (n_experts && options->lora.modules & PZ_LORA_SHARED_EXPERTS)
     n_experts = pz_has_expert_grid(options) ? options->ep : 1;
+  /* (x A) B, whose parameters belong to the adapter */
   builder->adapter.building = true;
   struct pz_linear out = {.name = second,
                           .input = build_adapter_input(builder, linear, first, group, n_experts),
@@ -674,6 +683,7 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
                           .experts = n_experts};
   uint32_t result = build_plain_linear(builder, &out);
   builder->adapter.building = false;
+  /* the sum with y, which pz_build_leave() adds later if y is a partial sum */
   if (adds_after_sum) {
     bool scatters = options->sequence_parallel;
     int64_t rows = tensor_at(builder, result)->shape[0] / (scatters ? options->tp : 1);

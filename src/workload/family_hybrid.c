@@ -35,9 +35,9 @@ static const struct {
 
 enum { N_HALF_BLOCKS = sizeof half_blocks / sizeof *half_blocks };
 
-/* Reads the types of the layers as letters into `out`, which has `size` characters.  The field
- * `pattern` has such letters ("M-M*E"), and the field `names` has a list of type names; if both
- * are present, they must agree. */
+/* Reads the types of the layers as letters into `out`, which has `size` characters.  They come from
+ * the field `names`, a list of type names, or else from the field `pattern`, which has such letters
+ * ("M-M*E", by default `absent`); if both are present, they must agree. */
 static void read_pattern(struct pz_fields *config, const char *pattern, const char *names,
                          char *out, size_t size, const char *absent) {
   const json_t *list = pz_fields_value(config, names);
@@ -45,7 +45,7 @@ static void read_pattern(struct pz_fields *config, const char *pattern, const ch
   size_t n = list ? json_array_size(list) : strlen(text);
   for (size_t i = 0; i < n && i + 1 < size; i++) {
     const char *name = json_string_value(json_array_get(list, i));
-    out[i] = '\0';
+    out[i] = '\0'; /* until the layer's type is found */
     for (int type = 0; type < N_HALF_BLOCKS && !out[i]; type++) {
       bool is_listed = list && name && strcmp(name, half_blocks[type].type.name) == 0;
       bool is_letter = !list && text[i] == half_blocks[type].letter;
@@ -83,11 +83,12 @@ static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *a
   read_pattern(config, "mtp_hybrid_override_pattern", "mtp_layers_block_type", pattern,
                sizeof pattern, "*E");
   if (config->status != PZ_OK) return;
+  /* A single letter is a block with one half, and two letters are a block that lacks neither. */
   unsigned first_half = find_properties(pattern[0]), kind = first_half;
-  if (pattern[1])
+  bool is_single = !pattern[1];
+  if (!is_single)
     kind = (first_half | find_properties(pattern[1])) &
            ~(unsigned)(PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN);
-  bool is_single = !pattern[1];
   bool is_pair = !is_single && !pattern[2] && first_half & PZ_LAYER_NO_FFN &&
                  find_properties(pattern[1]) & PZ_LAYER_NO_MIXER;
   bool lacks_experts = dense && strchr(pattern, 'E');
@@ -149,10 +150,12 @@ void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
   bool has_experts = strchr(pattern, 'E'), has_dense = strchr(pattern, '-');
   arch->ffn = pz_fields_int_or(config, "intermediate_size", PZ_RANGE_FFN, 21504);
   if (has_experts) read_nemotron_experts(config, arch);
+  /* without experts, the width of the feed-forward is `ffn`, and no layer is marked as dense */
   for (int64_t i = 0; i < arch->layers; i++)
     pz_mixed_mark(arch, i,
                   find_properties(pattern[i]) & ~(unsigned)(has_experts ? 0 : PZ_LAYER_DENSE));
   read_nemotron_prediction(config, arch, !has_experts);
+  /* the tensor-parallel degree need not divide a width that no layer has */
   if (!has_dense && !(arch->predict_kind & PZ_LAYER_DENSE)) arch->dense_ffn = 0;
 }
 

@@ -63,8 +63,9 @@ static bool can_lead(const struct fusion *fusion, uint32_t last) {
   return true;
 }
 
-/* Returns the last operator of the group that operator `index` joins, or PZ_NONE.  A group that
- * begins with a matrix product is preferred to one of vector operators. */
+/* Returns the last operator of the group that operator `index` joins, or PZ_NONE if it begins a
+ * group.  It joins a group whose result it reads, if that is as large as its own result; a group
+ * that begins with a matrix product is preferred to one of vector operators. */
 static uint32_t find_joined_producer(const struct fusion *fusion, uint32_t index) {
   const struct pz_op *op = op_at(fusion, index);
   uint32_t best = PZ_NONE;
@@ -72,22 +73,22 @@ static uint32_t find_joined_producer(const struct fusion *fusion, uint32_t index
   if (op->op_class != PZ_CLASS_VECTOR) return PZ_NONE;
   int64_t elements = pz_graph_tensor(fusion->graph, op->out[0])->elems;
   for (uint32_t k = 0; k < op->n_in; k++) {
-    uint32_t input = op->in[k], leader = fusion->producer[input];
-    if (leader == PZ_NONE || op_at(fusion, leader)->out[0] != input) continue;
+    uint32_t input = op->in[k], group_end = fusion->producer[input];
+    if (group_end == PZ_NONE || op_at(fusion, group_end)->out[0] != input) continue;
     if (pz_graph_tensor(fusion->graph, input)->elems != elements) continue;
     /* Element-wise operators are fused except by PZ_KERNELS_MODULES, and a softmax is fused only
      * with its scale and mask, except by PZ_KERNELS_FUSED. */
-    int kind = op->kind, leader_kind = op_at(fusion, leader)->kind;
-    bool has_softmax = kind == PZ_OP_SOFTMAX || leader_kind == PZ_OP_SOFTMAX;
-    bool has_mask = kind == PZ_OP_SCALE_MASK || leader_kind == PZ_OP_SCALE_MASK;
+    int kind = op->kind, end_kind = op_at(fusion, group_end)->kind;
+    bool has_softmax = kind == PZ_OP_SOFTMAX || end_kind == PZ_OP_SOFTMAX;
+    bool has_mask = kind == PZ_OP_SCALE_MASK || end_kind == PZ_OP_SCALE_MASK;
     bool can_follow = has_softmax
                           ? has_mask && fusion->kernels != PZ_KERNELS_FUSED
                           : fusion->kernels != PZ_KERNELS_MODULES && pz_op_info(kind)->elementwise;
-    if (!can_follow || !can_lead(fusion, leader)) continue;
-    uint32_t first = fusion->group[leader].member[0];
+    if (!can_follow || !can_lead(fusion, group_end)) continue;
+    uint32_t first = fusion->group[group_end].member[0];
     bool is_product = op_at(fusion, first)->op_class == PZ_CLASS_TENSOR;
     if (best == PZ_NONE || (is_product && !best_is_product)) {
-      best = leader;
+      best = group_end;
       best_is_product = is_product;
     }
   }
@@ -138,8 +139,8 @@ static void collect_operands(const struct fusion *fusion, const struct group *gr
   fused->n_out = out.n;
 }
 
-/* Appends all members but the first to the name of the fused operator ("a+b+c"), adds their FLOP,
- * and lists them as its tail. */
+/* Adds all members but the first, the tail of the fused operator, to its name ("a+b+c"), its FLOP
+ * and its list of tail operators. */
 static void add_tail(const struct fusion *fusion, const struct group *group, struct pz_op *fused) {
   struct pz_graph *graph = fusion->graph;
   struct pz_tail *tail = pz_alloc(graph->call, group->n - 1, sizeof *tail);
@@ -168,6 +169,7 @@ static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
   fusion.n_readers = pz_alloc(graph->call, n_tensors, sizeof *fusion.n_readers);
   fusion.producer = pz_alloc(graph->call, n_tensors, sizeof *fusion.producer);
   fusion.group = pz_alloc(graph->call, n_ops, sizeof *fusion.group);
+  /* Finds the producer of each tensor, and counts its readers, one of which may be a next layer. */
   for (uint32_t t = 0; t < n_tensors; t++) fusion.producer[t] = PZ_NONE;
   for (uint32_t i = 0; i < n_ops; i++) {
     const struct pz_op *op = op_at(&fusion, i);
@@ -180,15 +182,16 @@ static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
   }
   /* Each operator joins the group of one of its inputs, or begins a group. */
   for (uint32_t i = 0; i < n_ops; i++) {
-    uint32_t leader = find_joined_producer(&fusion, i);
+    uint32_t group_end = find_joined_producer(&fusion, i);
     struct group *group = &fusion.group[i];
-    if (leader != PZ_NONE) {
-      *group = fusion.group[leader];
-      fusion.group[leader].n = 0;
+    if (group_end != PZ_NONE) {
+      *group = fusion.group[group_end];
+      fusion.group[group_end].n = 0;
     }
     group->member[group->n] = i;
     group->n++;
   }
+  /* Replaces each group by one operator, which begins as a copy of the group's first member. */
   struct pz_vec ops;
   pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
   for (uint32_t i = 0; i < n_ops; i++) {
@@ -205,8 +208,9 @@ static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
   graph->ops[direction] = ops;
 }
 
-/* Each direction must write some tensors that none of its operators reads: forward writes what
- * backward reads, and backward writes the gradients of the parameters and of the layer's input. */
+/* Fuses the operators of both directions.  Each direction must write some tensors that none of its
+ * own operators reads (`kept`): forward writes what backward reads and what leaves the layer, and
+ * backward writes the gradients of the parameters and of the layer's input. */
 void pz_fuse(struct pz_graph *graph, enum pz_kernels kernels) {
   uint32_t n_tensors = graph->tensors.n;
   uint32_t *backward_readers = pz_alloc(graph->call, n_tensors, sizeof *backward_readers);

@@ -114,10 +114,12 @@ static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
   bool has_idle_experts = op->matmul_flop && tensor->experts > op->dims.batch;
   if (has_idle_experts) return bytes / tensor->experts * op->dims.batch;
   if (op->kind != PZ_OP_EMBEDDING) return bytes;
-  bool is_table = tensor->role == PZ_ROLE_PARAM || op->direction == PZ_BACKWARD;
+  /* forward reads the table and writes the rows; backward reads their gradient and writes the
+   * table's */
+  bool may_be_table = tensor->role == PZ_ROLE_PARAM || op->direction == PZ_BACKWARD;
   uint32_t rows = op->direction == PZ_FORWARD ? op->out[0] : op->in[0];
-  int64_t row_bytes = pz_tensor_bytes(pz_graph_tensor(graph, rows));
-  return is_table && row_bytes < bytes ? row_bytes : bytes;
+  int64_t rows_bytes = pz_tensor_bytes(pz_graph_tensor(graph, rows));
+  return may_be_table && rows_bytes < bytes ? rows_bytes : bytes;
 }
 
 /* Sets the bytes that an operator reads and writes.  An input that is read twice counts once. */
@@ -166,10 +168,12 @@ static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
                               const uint32_t *producer) {
   uint32_t *list = pz_alloc(graph->call, op->n_in, sizeof *list), n = 0;
   for (uint32_t i = 0; i < op->n_in; i++) {
-    uint32_t predecessor = producer[op->in[i]], place = n;
+    uint32_t predecessor = producer[op->in[i]], position = n;
     if (predecessor == PZ_NONE || contains(list, n, predecessor)) continue;
-    for (; place > 0 && list[place - 1] > predecessor; place--) list[place] = list[place - 1];
-    list[place] = predecessor;
+    /* larger indices move up, so that the list stays sorted */
+    for (; position > 0 && list[position - 1] > predecessor; position--)
+      list[position] = list[position - 1];
+    list[position] = predecessor;
     n++;
   }
   op->pred = list;

@@ -58,18 +58,19 @@ static void release_storage(struct simulation *sim, uint32_t storage) {
   sim->bytes -= pz_tensor_held_bytes(pz_graph_tensor(sim->graph, storage));
 }
 
-/* Releases the storages that operator `index` is the last to use.  Forward keeps the layer's
- * results and what backward reads.  Backward keeps the gradient of the input, that of a tied
- * weight, to which the weight's owner adds its own, and all gradients with PZ_GRADIENTS_KEPT. */
+/* Releases the storages that the operator with this index is the last to use.  Forward keeps the
+ * layer's results and what backward reads.  Backward keeps the gradient of the input, that of a
+ * tied weight, to which the weight's owner adds its own, and with PZ_GRADIENTS_KEPT the gradients
+ * of all parameters. */
 static void release_after(struct simulation *sim, const struct pz_op *op, uint32_t index) {
-  uint32_t result = storage_of(sim->graph, sim->graph->output);
+  uint32_t layer_result = storage_of(sim->graph, sim->graph->output);
   for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
     uint32_t tensor = k < op->n_in ? op->in[k] : op->out[k - op->n_in];
     uint32_t storage = storage_of(sim->graph, tensor);
     bool is_kept = false;
     if (sim->direction == PZ_FORWARD) {
-      is_kept =
-          storage == result || sim->leaves[storage] || (sim->keeps_saved && sim->saved[storage]);
+      is_kept = storage == layer_result || sim->leaves[storage] ||
+                (sim->keeps_saved && sim->saved[storage]);
     } else if (is_param_grad(sim, tensor)) {
       is_kept = sim->gradients == PZ_GRADIENTS_KEPT || pz_graph_tensor(sim->graph, tensor)->tied;
     } else {
@@ -81,13 +82,14 @@ static void release_after(struct simulation *sim, const struct pz_op *op, uint32
 }
 
 /* Releases the logits before the derivative of a fused loss, which overwrites them (Megatron's and
- * Transformer Engine's kernels, and code that torch.compile generates). */
+ * Transformer Engine's kernels, and code that torch.compile generates).  The logits are the input
+ * that has as many bytes as the derivative's result, their gradient. */
 static void release_logits(struct simulation *sim, const struct pz_op *op) {
   if (op->kind != PZ_OP_CROSS_ENTROPY || op->direction != PZ_BACKWARD) return;
-  int64_t bytes = pz_tensor_bytes(pz_graph_tensor(sim->graph, op->out[0]));
+  int64_t gradient_bytes = pz_tensor_bytes(pz_graph_tensor(sim->graph, op->out[0]));
   for (uint32_t k = 0; k < op->n_in; k++) {
     uint32_t storage = storage_of(sim->graph, op->in[k]);
-    if (pz_tensor_bytes(pz_graph_tensor(sim->graph, storage)) == bytes)
+    if (pz_tensor_bytes(pz_graph_tensor(sim->graph, storage)) == gradient_bytes)
       release_storage(sim, storage);
   }
 }
@@ -116,6 +118,7 @@ static struct pz_live simulate(struct simulation sim) {
     memcpy(sim.allocated, sim.saved, n_tensors * sizeof *sim.saved);
     sim.allocated[storage_of(graph, graph->output_grad)] = true;
   }
+  /* Each operator allocates its results, and then releases what it is the last to use. */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = pz_graph_op(graph, sim.direction, i);
     release_logits(&sim, op);
@@ -123,7 +126,7 @@ static struct pz_live simulate(struct simulation sim) {
       uint32_t storage = storage_of(graph, op->out[k]);
       const struct pz_tensor *owner = pz_graph_tensor(graph, storage);
       bool is_counted = owner->role == PZ_ROLE_ACTIVATION || owner->role == PZ_ROLE_GRAD;
-      /* Such gradients are added to buffers that exist already. */
+      /* Gradients of parameters that are computed in place are added to existing buffers. */
       bool is_in_place = sim.gradients == PZ_GRADIENTS_IN_PLACE && is_param_grad(&sim, op->out[k]);
       if (sim.allocated[storage] || !is_counted || is_in_place) continue;
       sim.allocated[storage] = true;
@@ -247,6 +250,8 @@ int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_sav
 static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   uint8_t *uses = pz_alloc(graph->call, graph->tensors.n, sizeof *uses);
   uint8_t *saved_by = pz_alloc(graph->call, layer->n_saved + 1, sizeof *saved_by);
+  /* Operators of backward other than GEMMs and gated activations read a tensor in 16 bit, unless
+   * they only move it. */
   mark_forward_uses(graph, uses);
   for (uint32_t i = 0; i < graph->ops[PZ_BACKWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_BACKWARD, i);
@@ -255,6 +260,7 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
     for (uint32_t k = 0; k < op->n_in && is_other; k++)
       uses[storage_of(graph, op->in[k])] |= PZ_SAVED_BY_OTHER;
   }
+  /* the uses of each saved tensor, and the bytes that each form takes off all of them */
   for (uint32_t i = 0; i < layer->n_saved; i++) {
     const struct pz_tensor *tensor = pz_graph_tensor(graph, layer->saved[i]);
     saved_by[i] = uses[layer->saved[i]];
@@ -271,7 +277,9 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   }
 }
 
-/* Sets the memory of a layer.  Backward is simulated for each kind of gradient storage. */
+/* Sets the members of a layer about memory.  Forward is simulated as in a layer that is recomputed,
+ * which keeps only its results (live_plain), and with the tensors that backward reads; backward is
+ * simulated for each kind of gradient storage. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer) {
   bool *saved = pz_alloc(graph->call, graph->tensors.n, sizeof *saved);
@@ -297,8 +305,9 @@ void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *o
 
 /* ---- the peak of a model --------------------------------------------------------------------- */
 
-/* Returns the peak and net change of the live bytes in one direction of a layer.  A layer that is
- * recomputed keeps only its input, and its backward begins with the forward. */
+/* Returns the peak and net change of the live bytes in one direction of a layer.  With full
+ * recomputation, all layers but the embedding, which has no input, and the head, which is the last
+ * layer, keep only their result in forward, and their backward begins with the forward. */
 static struct pz_live live_of_layer(const struct pz_workload *workload,
                                     const struct pz_layer *layer, enum pz_direction direction) {
   bool is_last = layer == &workload->layers[workload->n_layers - 1];
@@ -321,15 +330,17 @@ struct model_memory {
 };
 
 /* Simulates `count` equal layers, one after another.  Live bytes change by the same amount in each,
- * so the peak is in the first or the last of them.  Returns false if a size overflows. */
+ * so the peak is in the last of them if the bytes grow, and otherwise in the first.  Returns false
+ * if a size overflows. */
 static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_direction direction,
                        int64_t count) {
   const struct pz_layer *layer = &memory->workload->layers[index];
   struct pz_live live = live_of_layer(memory->workload, layer, direction);
-  int64_t before_last = live.net_bytes, all = live.net_bytes, peak = memory->bytes;
-  if (!pz_mul(&before_last, count - 1) || !pz_mul(&all, count)) return false;
-  if (before_last > 0 && !pz_add(&peak, before_last)) return false;
-  if (!pz_add(&peak, live.peak_bytes) || !pz_add(&memory->bytes, all)) return false;
+  int64_t growth_before_last = live.net_bytes, growth = live.net_bytes, peak = memory->bytes;
+  if (!pz_mul(&growth_before_last, count - 1) || !pz_mul(&growth, count)) return false;
+  bool peak_is_in_last = growth_before_last > 0;
+  if (peak_is_in_last && !pz_add(&peak, growth_before_last)) return false;
+  if (!pz_add(&peak, live.peak_bytes) || !pz_add(&memory->bytes, growth)) return false;
   memory->peak_bytes = pz_max(memory->peak_bytes, peak);
   return true;
 }

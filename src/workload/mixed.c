@@ -90,8 +90,8 @@ void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const 
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* Returns the shortest period of the kinds in the second half of the layers, or 1 if there is
- * none. */
+/* Returns the shortest period with which kinds repeat in the second half of the layers (the first
+ * half may begin with special layers), or 1 if there is none. */
 static int64_t find_period(const struct pz_arch *arch) {
   for (int64_t period = 1; period <= arch->layers / 2 && period <= LONGEST_PERIOD; period++) {
     int64_t i = arch->layers / 2;
@@ -124,8 +124,8 @@ struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind) {
   return layer;
 }
 
-/* Returns the name of a kind, such as "block_window_moe", from the properties in which the kinds
- * of the model differ. */
+/* Returns the name of a kind, such as "block_window_moe", which states the kind's properties among
+ * `differences`, those in which the kinds of the model differ. */
 static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, unsigned kind,
                              unsigned differences) {
   static const char *const recurrent[] = {
@@ -157,7 +157,7 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, u
 /* Lists the kinds of layers.  Layers of a kind are equal, so only one of each kind is built. */
 int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
                    struct pz_kind *kinds, uint32_t *kind_index) {
-  int index_of[PZ_LAYER_REUSED * 2], count = 0;
+  int index_of[PZ_LAYER_REUSED * 2], count = 0; /* PZ_LAYER_REUSED is the largest property */
   unsigned properties[PZ_MOST_KINDS];
   int64_t period = arch->has_mixed_layers ? find_period(arch) : 1;
   /* index_of[kind] is its index in `kinds`, or -1 if it is new */

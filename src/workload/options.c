@@ -75,8 +75,8 @@ static const char *lora_word(const void *ctx, size_t i) {
   return i < N_LORA_WORDS ? lora_words[i].word : NULL;
 }
 
-/* Reads a list of adapter modules such as "q+k+v", which ends at `end`, and returns their set.
- * Refuses lists that name a module twice. */
+/* Returns the set of adapter modules in a list such as "q+k+v", which ends at `end`.  Refuses
+ * unknown modules and lists that name a module twice. */
 static int read_lora_modules(struct pz_call *call, const char *list, const char *end) {
   const char *word = list;
   int modules = 0;
@@ -131,12 +131,13 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
   int requested = lora->modules & LORA_ALL, missing = requested & ~found;
-  bool collective = lora->modules & PZ_LORA_AS_FRAMEWORK;
+  bool is_collective = lora->modules & PZ_LORA_AS_FRAMEWORK; /* "all" or "attention" */
   if (!requested) return;
-  if (collective && requested & found) missing &= requested == LORA_ALL ? 0 : ~LORA_ATTENTION;
+  bool requests_all = requested == LORA_ALL;
+  if (is_collective && requested & found) missing &= requests_all ? 0 : ~LORA_ATTENTION;
   if (requested & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE;
   if (!missing) return;
-  if (found & PZ_LORA_UP) found |= PZ_LORA_GATE;
+  if (found & PZ_LORA_UP) found |= PZ_LORA_GATE; /* so that linear_fc1 is among the names */
   char missing_names[200], found_names[200];
   pz_raise(call, PZ_BAD_USE, "%s has no layers %s for adapters (peft); accepted: %s", model,
            spell_lora_modules(missing, missing_names, sizeof missing_names),
@@ -218,8 +219,8 @@ void pz_check_workload_options(struct pz_call *call, const struct pz_workload_op
   pz_require_range(call, "cp_form", (int64_t)options->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL);
   pz_require_range(call, "expert-parallel degree", options->ep, 0, 65536);
   pz_require_range(call, "expert-tensor-parallel degree", options->etp, 0, 65536);
-  bool even = options->imbalance == 0;
-  if (!even && !(options->imbalance >= 1 && options->imbalance <= 1e6))
+  bool has_even_load = options->imbalance == 0;
+  if (!has_even_load && !(options->imbalance >= 1 && options->imbalance <= 1e6))
     pz_raise(call, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", options->imbalance);
   pz_require_range(call, "slice", options->slice, 0, options->tp - 1);
   pz_require_range(call, "number of layers", options->num_layers, least, PZ_RANGE_LAYERS.max);

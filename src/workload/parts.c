@@ -163,26 +163,30 @@ static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_
 }
 
 /* Multiplies the result of the shared expert by the sigmoid of a projection of the token, if the
- * model has such a gate.  `outside` is whether both tensors are outside of the tensor-parallel
- * regions. */
+ * model has such a gate.  Both tensors are outside of the tensor-parallel regions if the experts
+ * have a device grid of their own, and otherwise inside. */
 static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
-                                   uint32_t input, uint32_t result, bool outside) {
+                                   uint32_t input, uint32_t result) {
   if (!arch->shared_gate) return result;
   struct pz_linear linear = {.name = "shared_weight",
                              .input = input,
                              .in = arch->hidden,
                              .out = 1,
-                             .outside_regions = outside};
+                             .outside_regions = pz_has_expert_grid(builder->options)};
   uint32_t gate = pz_build_linear(builder, &linear);
   gate = pz_build_unary(builder, PZ_OP_SIGMOID, "shared_weight.sigmoid", gate);
   return pz_build_binary(builder, PZ_OP_MUL, "shared_weigh", result, gate);
 }
 
-/* Projects the hidden width to the latent width of the experts, or back if `down` is not set.  Does
- * nothing for a model without a latent width.  All devices compute the projection outside of the
- * region (Megatron Core, transformer/moe/moe_layer.py: fc1_latent_proj). */
+/* Whether a projection leads to the latent width of the experts or from it. */
+enum latent_projection { TO_LATENT, FROM_LATENT };
+
+/* Projects the hidden width to the latent width of the experts, or back.  Returns the input for a
+ * model without a latent width.  All devices compute the projection outside of the region (Megatron
+ * Core, transformer/moe/moe_layer.py: fc1_latent_proj). */
 static uint32_t project_expert_latent(struct pz_builder *builder, const struct pz_arch *arch,
-                                      uint32_t input, bool down) {
+                                      uint32_t input, enum latent_projection projection) {
+  bool down = projection == TO_LATENT;
   if (!arch->expert_latent) return input;
   return pz_build_linear(builder,
                          &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
@@ -193,10 +197,11 @@ static uint32_t project_expert_latent(struct pz_builder *builder, const struct p
                                              .outside_regions = true});
 }
 
-/* Adds experts on a device grid of their own.  Each device routes the tokens that it has outside
- * of the tensor-parallel regions, sends every row to the device of its expert, and receives the
- * result.  The option `imbalance` is the ratio of the rows that the fullest device receives to
- * those that it sends. */
+/* Adds experts on a device grid of their own (expert and expert-tensor parallelism), and the shared
+ * expert.  `inner` is `arch` with the width of the experts' rows.  Each device routes the tokens
+ * that it has outside of the tensor-parallel regions, sends a row of each token to the device of
+ * each of its experts, and receives the results.  The option `imbalance` is the ratio of the rows
+ * that the fullest device receives to those that it sends. */
 static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_arch *arch,
                                    const struct pz_arch *inner, uint32_t input) {
   int64_t rows = builder->rows_outside, sent = rows * arch->experts_per_token;
@@ -204,25 +209,28 @@ static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_a
   /* Rows arrive in the order of the devices that send them, and are sorted by expert. */
   bool sorts = builder->options->ep > 1 && pz_local_experts(builder, arch->experts) > 1;
   uint32_t index = PZ_NONE, weights = build_router(builder, arch, input, rows, &index);
-  uint32_t result = project_expert_latent(builder, arch, input, true);
+  /* rows go to the devices of their experts, */
+  uint32_t result = project_expert_latent(builder, arch, input, TO_LATENT);
   result = build_dispatch(builder, inner, result, index, rows);
   result = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, "dispatch.all_to_all",
                              result, PZ_SHAPE(received, inner->hidden));
   if (sorts) result = pz_build_unary(builder, PZ_OP_SORT, "dispatch.sort", result);
+  /* each expert-tensor-parallel group computes its experts for the rows of all its devices, */
   result = pz_build_exchange(builder, PZ_OP_ALL_GATHER, PZ_PEERS_EXPERT_TENSOR, "experts.gather",
                              result, PZ_SHAPE(received * builder->options->etp, inner->hidden));
   result = build_expert_mlp(builder, inner, result, weights);
   result = pz_build_exchange(builder, PZ_OP_REDUCE_SCATTER, PZ_PEERS_EXPERT_TENSOR, "experts.sum",
                              result, PZ_SHAPE(received, inner->hidden));
+  /* and the results return to the devices of their tokens */
   if (sorts) result = pz_build_unary(builder, PZ_OP_SORT, "combine.sort", result);
   result = pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, "combine.all_to_all",
                              result, PZ_SHAPE(sent, inner->hidden));
   result = build_combine(builder, inner, result, weights, index, rows);
-  result = project_expert_latent(builder, arch, result, false);
+  result = project_expert_latent(builder, arch, result, FROM_LATENT);
   if (!arch->shared_ffn) return result;
   uint32_t shared = build_shared_expert(builder, arch, pz_build_enter(builder, "shared", input));
   shared = pz_build_leave(builder, "shared_down", shared, 0);
-  shared = gate_shared_expert(builder, arch, input, shared, true);
+  shared = gate_shared_expert(builder, arch, input, shared);
   return pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
 }
 
@@ -234,7 +242,7 @@ static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *
   struct pz_arch inner = *arch;
   if (arch->expert_latent) inner.hidden = arch->expert_latent;
   if (pz_has_expert_grid(builder->options)) return build_grid_experts(builder, arch, &inner, state);
-  uint32_t latent = project_expert_latent(builder, arch, state, true);
+  uint32_t latent = project_expert_latent(builder, arch, state, TO_LATENT);
   state = pz_build_enter(builder, "experts", state);
   uint32_t expert_input = arch->expert_latent ? pz_build_enter(builder, "latent", latent) : state;
   int64_t rows = builder->tokens;
@@ -245,13 +253,15 @@ static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *
   uint32_t shared = PZ_NONE;
   if (arch->shared_ffn) {
     shared = build_shared_expert(builder, arch, state);
-    shared = gate_shared_expert(builder, arch, state, shared, false);
+    shared = gate_shared_expert(builder, arch, state, shared);
   }
+  /* Partial sums of the hidden width are added before the reduction.  If the routed experts work in
+   * a latent width, both results are reduced separately and added at the end. */
   bool adds_partial_sums = shared != PZ_NONE && !arch->expert_latent;
   if (adds_partial_sums) result = pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
   result = pz_build_leave(builder, "combine", result, 0);
   if (!arch->expert_latent) return result;
-  result = project_expert_latent(builder, arch, result, false);
+  result = project_expert_latent(builder, arch, result, FROM_LATENT);
   if (shared == PZ_NONE) return result;
   shared = pz_build_leave(builder, "shared_down", shared, 0);
   return pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
@@ -279,12 +289,16 @@ static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dro
                                RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
                                                  "recurrent_dropout", "recurrent_residual"};
 
-/* Adds one half of a block, x + dropout(f(x)).  If mixes_tokens is set, f is attention, a
- * recurrence, or the sum of both; otherwise it is the feed-forward.  Norms precede f, follow f, or
- * both; a model with neither has a norm after the sum. */
+/* The halves of a block: attention, a recurrence, or the sum of both; and the feed-forward. */
+enum block_half { TOKEN_MIXER, FEED_FORWARD };
+
+/* Adds one half of a block, x + dropout(f(x)), where f is the token mixer or the feed-forward.
+ * Returns the input if the layer lacks this half.  Norms precede f, follow f, or both; a model with
+ * neither has a norm after the sum. */
 static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
-                           bool mixes_tokens) {
+                           enum block_half half) {
   const struct half_names *names = &FFN_HALF;
+  bool mixes_tokens = half == TOKEN_MIXER;
   bool is_absent = mixes_tokens ? arch->mixer == PZ_MIXER_NONE : arch->no_ffn;
   if (is_absent) return input;
   if (mixes_tokens) names = arch->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF : &RECURRENT_HALF;
@@ -318,13 +332,14 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
     uint32_t attention = pz_part_attention(builder, arch, normed, normed);
     attention = pz_kernel_dropout(builder, "attention_out_dropout", attention, arch->drop_hidden);
     uint32_t mlp = arch->shares_norm ? normed : build_norm(builder, arch, "mlp_norm", state);
-    mlp = build_mlp(builder, arch, false, mlp);
+    const bool is_gated = false; /* no family with parallel halves has a gate */
+    mlp = build_mlp(builder, arch, is_gated, mlp);
     mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
     mlp = pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention);
     builder->graph->output = pz_build_binary(builder, PZ_OP_ADD, "residual", mlp, state);
     return;
   }
-  state = build_half(builder, arch, state, true);
+  state = build_half(builder, arch, state, TOKEN_MIXER);
   bool attends_to_encoder = arch->encoder_layers && arch->part == PZ_PART_BLOCK;
   if (attends_to_encoder) {
     uint32_t source = pz_build_carried(builder, "encoder_output", arch->hidden);
@@ -333,7 +348,7 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
     result = pz_kernel_dropout(builder, "cross_dropout", result, arch->drop_hidden);
     state = pz_build_binary(builder, PZ_OP_ADD, "cross_residual", state, result);
   }
-  builder->graph->output = build_half(builder, arch, state, false);
+  builder->graph->output = build_half(builder, arch, state, FEED_FORWARD);
 }
 
 /* ---- embedding, head, and the layers between encoder and decoder ----------------------------- */
@@ -343,11 +358,12 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
  * layer that needs them repeats the lookup, so their bytes are subtracted from passing_bytes. */
 static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t heads = arch->heads / builder->options->tp;
-  int64_t pairs = builder->local_seq * builder->options->seq;
+  int64_t pairs = builder->local_seq * builder->options->seq; /* of a query and a key */
+  const bool is_tied = false;
   uint32_t ids = pz_build_data(builder, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
   uint32_t table =
       pz_build_param(builder, "position_bias.weight", PZ_SHAPE(arch->position_buckets, heads),
-                     arch->position_buckets * arch->heads, false);
+                     arch->position_buckets * arch->heads, is_tied);
   uint32_t bias = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_EMBEDDING,
                                                             .name = "position_bias",
                                                             .in = {ids, table, PZ_NONE},
@@ -393,6 +409,7 @@ static void build_embedding(struct pz_builder *builder, const struct pz_arch *ar
         pz_kernel_embedding(builder, "types", rows, arch->segment_types, hidden, PZ_TABLE_WHOLE);
     state = pz_build_binary(builder, PZ_OP_ADD, "add_types", state, types);
   }
+  /* a narrower token embedding is projected to the hidden width before positions are added */
   if (embed_dim != hidden)
     state = pz_build_linear_outside(
         builder,
@@ -436,15 +453,16 @@ static void build_prediction(struct pz_builder *builder, const struct pz_arch *a
                                       PZ_TABLE_TIED);
   next = build_norm(builder, arch, "next_norm", next);
   uint32_t result = build_norm(builder, arch, "state_norm", state);
+  /* The block's input is a projection of both, joined to rows of twice the hidden width. */
   result = pz_build_shaped(builder, PZ_OP_CONCAT, "join", next, result,
                            PZ_SHAPE(builder->rows_outside, 2 * hidden));
   result = pz_build_linear_outside(
       builder,
       &(struct pz_linear){.name = "project", .input = result, .in = 2 * hidden, .out = hidden});
-  result = build_half(builder, arch, result, true);
-  result = build_half(builder, arch, result, false);
+  result = build_half(builder, arch, result, TOKEN_MIXER);
+  result = build_half(builder, arch, result, FEED_FORWARD);
   struct pz_arch tied = *arch;
-  tied.tied = true;
+  tied.tied = true; /* the logits use the weight of the head */
   build_loss(builder, &tied, build_norm(builder, arch, "final_norm", result));
   pz_build_also_out(builder, builder->graph->output);
   builder->graph->output = state;

@@ -81,7 +81,8 @@ static uint32_t order_by_samples(struct pz_builder *builder, const char *name, u
   return is_ordered ? input : pz_build_unary(builder, PZ_OP_COPY, name, input);
 }
 
-/* Exchanges heads for tokens after the scan.  The result has rows of `width` values. */
+/* Exchanges heads for tokens over the context group after the scan: returns rows of `width` values
+ * for this device's tokens. */
 static uint32_t exchange_to_tokens(struct pz_builder *builder, uint32_t input, int64_t width) {
   input = order_by_samples(builder, "to_tokens.order", input);
   return pz_build_exchange(builder, PZ_OP_ALL_TO_ALL, PZ_PEERS_CONTEXT, "to_tokens", input,
@@ -118,6 +119,7 @@ static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *a
                              uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   const struct pz_workload_options *options = builder->options;
+  /* sizes of the model, of a tensor-parallel device, and of one between the two exchanges */
   struct recurrence_sizes all = find_sizes(recurrence, 1, 1),
                           by_tp = find_sizes(recurrence, options->tp, 1);
   struct recurrence_sizes local = find_sizes(recurrence, options->tp, options->cp);
@@ -166,6 +168,7 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
                                  uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   const struct pz_workload_options *options = builder->options;
+  /* sizes of the model, of a tensor-parallel device, and of one between the two exchanges */
   struct recurrence_sizes all = find_sizes(recurrence, 1, 1),
                           by_tp = find_sizes(recurrence, options->tp, 1);
   struct recurrence_sizes local = find_sizes(recurrence, options->tp, options->cp);
@@ -181,6 +184,7 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
       .names = {"qkv", "gate", "beta", "decay"}};
   uint32_t part[4], qkv[3];
   pz_build_split(builder, &split, part);
+  /* the parts before the convolution, and query, key and value after it */
   uint32_t channels = pz_build_unary(builder, PZ_OP_COPY, "delta_conv.transpose", part[0]);
   uint32_t gate = pz_build_unary(builder, PZ_OP_COPY, "delta_gate.copy", part[1]);
   uint32_t beta = pz_build_unary(builder, PZ_OP_SIGMOID, "delta_beta", part[2]);
@@ -191,7 +195,8 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
                            .widths = {local.keys, local.keys, local.inner},
                            .names = {"query", "key", "value"}};
   pz_build_split(builder, &heads, qkv);
-  int copy_kind = local.heads == local.groups ? PZ_OP_COPY : PZ_OP_REPEAT;
+  bool has_key_per_head = local.heads == local.groups;
+  int copy_kind = has_key_per_head ? PZ_OP_COPY : PZ_OP_REPEAT;
   struct pz_shape key_shape = PZ_SHAPE(rows, local.heads * recurrence->state);
   uint32_t query = pz_build_shaped(builder, copy_kind, "delta_query", qkv[0], PZ_NONE, key_shape);
   uint32_t key = pz_build_shaped(builder, copy_kind, "delta_key", qkv[1], PZ_NONE, key_shape);
@@ -214,9 +219,9 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
 
 /* ---- Mamba ----------------------------------------------------------------------------------- */
 
-/* Adds a Mamba layer.  Steps (dt), B and C are projected from the result of the convolution, each
- * with a norm (Jamba).  Every value of a state has a decay of its own, so a token of the scan costs
- * as much as it would in Mamba-2 with chunks as long as the state. */
+/* Adds a Mamba layer, whose heads are channels of one value.  Steps (dt), B and C are projected
+ * from the result of the convolution, each with a norm (Jamba).  Every value of a state has its own
+ * decay, so a token of the scan costs as much as in Mamba-2 with chunks as long as the state. */
 static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *arch,
                             uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -232,6 +237,7 @@ static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *ar
   uint32_t gate = half[1];
   uint32_t x = build_convolution(builder, recurrence, "mamba_conv", half[0], recurrence->heads);
 
+  /* steps, B and C, which every device computes from its share of the channels and sums up */
   uint32_t selected =
       pz_build_linear(builder, &(struct pz_linear){.name = "mamba_select",
                                                    .input = x,

@@ -89,22 +89,22 @@ static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp
 void pz_variants_conclude(struct pz_call *call, const struct pz_variants *variants,
                           struct pz_vec *notes) {
   int n_tp = variants->tp->n, n_mbs = variants->mbs->n;
-  bool any_possible = false, same_reason = true; /* same_reason is used if none is possible */
-  for (int i = 0; i < n_tp * n_mbs; i++) {
-    if (!variants->reason[i])
-      any_possible = true;
-    else if (i > 0 && !any_possible && strcmp(variants->reason[i], variants->reason[0]) != 0)
-      same_reason = false;
-  }
+  bool any_possible = false, same_reason = true;
+  for (int i = 0; i < n_tp * n_mbs; i++)
+    if (!variants->reason[i]) any_possible = true;
   if (!any_possible) {
+    for (int i = 1; i < n_tp * n_mbs; i++)
+      if (strcmp(variants->reason[i], variants->reason[0]) != 0) same_reason = false;
     const char *begin =
         same_reason ? "" : "none of the microbatch sizes and tensor-parallel degrees is possible: ";
     pz_raise(call, variants->status, "%s%s", begin, variants->reason[0]);
   }
+  static const int64_t ANY = 0; /* omits the degree or the microbatch size from a note */
   for (int tp = 0; tp < n_tp; tp++)
-    note_left_out(call, notes, variants->tp->v[tp], 0, reason_against_degree(variants, tp));
+    note_left_out(call, notes, variants->tp->v[tp], ANY, reason_against_degree(variants, tp));
   for (int mbs = 0; mbs < n_mbs; mbs++)
-    note_left_out(call, notes, 0, variants->mbs->v[mbs], reason_against_microbatch(variants, mbs));
+    note_left_out(call, notes, ANY, variants->mbs->v[mbs],
+                  reason_against_microbatch(variants, mbs));
   for (int tp = 0; tp < n_tp; tp++)
     for (int mbs = 0; mbs < n_mbs; mbs++) {
       bool is_noted =

@@ -262,10 +262,12 @@ static void build_layers(struct pz_call *workload_call, struct pz_owned_workload
     add_prediction_layers(list, arch, &kinds[n_kinds - 1].arch);
   add_layer(list, "head", 1, arch, PZ_PART_HEAD);
   if (n_kinds > 1) {
-    /* The kinds of blocks alternate after the embedding, which is layer 0.  Prediction layers and
-     * the head follow in list order. */
+    /* sequence[i] is the list entry of the layer that runs at position i: the embedding (entry 0),
+     * the blocks, whose kinds alternate, and the other entries in list order.  Of these, only the
+     * one before the head can run more than once. */
     uint32_t n_blocks = (uint32_t)options->num_layers, n_sequence = 1;
-    uint32_t capacity = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
+    uint32_t before_head = list->n - 2;
+    uint32_t capacity = n_blocks + MOST_LAYERS + (uint32_t)list->plan[before_head].count;
     uint32_t *sequence = pz_alloc(workload_call, capacity, sizeof *sequence);
     for (uint32_t i = 0; i < n_blocks; i++) sequence[n_sequence++] = 1 + kind_of_layer[i];
     for (uint32_t i = 1 + (uint32_t)n_kinds; i < list->n; i++)
@@ -289,8 +291,9 @@ struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, co
   if (options.ep == 0) options.ep = 1;
   if (options.etp == 0) options.etp = options.tp;
   if (options.cp == 0) options.cp = 1;
-  /* A device receives a token at most once for each of its experts that the token chose, from any
-   * of the ep devices.  This limits the imbalance. */
+  /* The imbalance is the ratio of the rows that the fullest device receives to those that a device
+   * sends, experts_per_token for each token.  From each of the ep devices it receives at most all
+   * these rows, and at most one row of each token for each of the experts / ep that it holds. */
   double most_imbalance = 1;
   if (arch.experts)
     most_imbalance =

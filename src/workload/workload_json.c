@@ -131,17 +131,17 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
   for (uint32_t i = 0; i < workload->n_layers; i++)
     json_array_append_new(layers, layer_json(&workload->layers[i]));
   json_object_set_new(object, "layers", layers);
-  /* The order, such as [{"unit": [1, 2], "repeats": 21}], is written unless each layer simply
-   * follows the one before. */
-  bool is_listed_order = true;
+  /* The order, such as [{"unit": [1, 2], "repeats": 21}], is written unless the layers run in the
+   * order of the list. */
+  bool follows_list = true;
   for (uint32_t i = 0; i < workload->n_order; i++) {
     const struct pz_segment *segment = &workload->order[i];
-    if (segment->n_unit > 1 || segment->unit[0] != i) is_listed_order = false;
+    if (segment->n_unit > 1 || segment->unit[0] != i) follows_list = false;
     json_array_append_new(order,
                           json_pack("{s:o,s:I}", "unit", ids_json(segment->unit, segment->n_unit),
                                     "repeats", (json_int_t)segment->repeats));
   }
-  if (!is_listed_order) json_object_set(object, "order", order);
+  if (!follows_list) json_object_set(object, "order", order);
   json_decref(order);
   const struct pz_totals *totals = &workload->totals;
   json_t *sums = json_object();
