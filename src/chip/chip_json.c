@@ -254,9 +254,15 @@ json_t *pz_chip_json(const struct pz_chip *chip) {
     if ((is_package && !chip->package.dies) || (is_calibration && chip->cold)) continue;
     if (chip_fields[i].written == SET) {
       const void *member = (const char *)chip + row->offset;
-      bool has_value = row->type == FLAG && *(const bool *)member;
-      if (row->type == REAL) has_value = *(const double *)member > 0;
-      if (row->type != FLAG && row->type != REAL) has_value = *(const int *)member;
+      bool has_value = false;
+      if (row->type == FLAG)
+        has_value = *(const bool *)member;
+      else if (row->type == REAL)
+        has_value = *(const double *)member > 0;
+      else if (row->type == INT)
+        has_value = *(const int64_t *)member != 0;
+      else
+        has_value = *(const int *)member != 0; /* an enum whose first value is the default */
       if (!has_value) continue;
     }
     json_t *value = field_json(row, chip);

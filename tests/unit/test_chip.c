@@ -400,6 +400,22 @@ static void meant_units_stay(void **state) {
   assert_non_null(strstr(err.message, "did you mean 800e9?"));
 }
 
+/* 4 GiB have 0 in their lower 32 bits. */
+static void large_sizes_stay(void **state) {
+  (void)state;
+  char buf[1024], *written = NULL;
+  const char *text =
+      with("\"clock_hz\":1e9",
+           "\"clock_hz\":1e9,\"package\":{\"dies\":1,\"sram_bytes\":4294967296}", buf, sizeof buf);
+  struct pz_chip c, again = {.any_units = false};
+  struct pz_error err = {0};
+  assert_int_equal(pz_test_chip_parse("chip.json", text, strlen(text), &c, &err), PZ_OK);
+  assert_int_equal(pz_chip_text(&c, &written, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_parse("chip.json", written, strlen(written), &again, &err), PZ_OK);
+  assert_true(again.package.sram_bytes == INT64_C(1) << 32);
+  pz_text_free(written);
+}
+
 static void bad_chips_say_what_is_accepted(void **state) {
   (void)state;
   static const struct {
@@ -763,6 +779,7 @@ int main(void) {
       cmocka_unit_test(a_chip_survives_its_own_json),
       cmocka_unit_test(numbers_in_other_units_are_refused),
       cmocka_unit_test(meant_units_stay),
+      cmocka_unit_test(large_sizes_stay),
       cmocka_unit_test(bad_chips_say_what_is_accepted),
       cmocka_unit_test(words_about_a_chip_are_accepted),
       cmocka_unit_test(buffers_hold_a_tile_or_are_refused),
