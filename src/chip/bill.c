@@ -19,10 +19,10 @@ struct pz_area pz_chip_area(const struct pz_chip *chip) {
   double tensor_cores = (double)tensor->cores, vector_cores = (double)chip->vector.cores;
   return (struct pz_area){
       .tensor_um2 = tensor_cores * (double)(tensor->rows * tensor->cols) * tech->mac_um2,
-      .tensor_local_um2 = tensor_cores * pz_tech_local_um2(tech, tensor->local_bytes),
+      .tensor_local_um2 = tensor_cores * pz_tech_buffer_um2(tech, tensor->local_bytes, false),
       .vector_um2 = vector_cores * (double)chip->vector.lanes * tech->lane_um2,
-      .vector_local_um2 = vector_cores * pz_tech_local_um2(tech, chip->vector.local_bytes),
-      .glb_um2 = pz_tech_glb_um2(tech, chip->glb_bytes),
+      .vector_local_um2 = vector_cores * pz_tech_buffer_um2(tech, chip->vector.local_bytes, false),
+      .glb_um2 = pz_tech_buffer_um2(tech, chip->glb_bytes, true),
       .hbm_um2 = (double)chip->hbm.stacks * tech->hbm_phy_um2,
   };
 }

@@ -156,11 +156,17 @@ int64_t pz_chip_least_tile(const struct pz_chip *chip) {
 }
 
 /* Returns the bytes of a buffer that holds a stationary operand of side x side values and slices of
- * the two operands that stream past it.  The stationary operand is an input or the results,
- * whichever needs less, or always the results if `results_only` is set.  In a partitioned buffer,
- * each operand has a part of its own, and the result is the size of one part. */
-static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results_only,
-                          bool partitioned) {
+ * the two operands that stream past it.  The stationary operand is the results with kernels of a
+ * library, whose tiles have library_side, and otherwise (0) an input or the results, whichever
+ * needs less.  In a partitioned buffer, each operand has a part of its own, and the result is the
+ * size of one part. */
+static int64_t tile_bytes(const struct pz_chip *chip, int64_t library_side, bool partitioned) {
+  /* The mapper can stop halving a dimension at this side.  If filling the array takes time, it
+   * always tries a tile of the array's side, which is the least side.  Otherwise it halves while
+   * the half is no less than the least side, and may stop at 2 * least - 2. */
+  int64_t least = pz_chip_least_tile(chip);
+  int64_t side = chip->rules.fill ? least : pz_max(least, 2 * least - 2);
+  if (library_side) side = library_side;
   int64_t operand_bytes = chip->rules.operand_bytes, sum_bytes = chip->rules.sum_bytes;
   int64_t slice_values = side * pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
   if (chip->rules.double_buffer) slice_values *= 2;
@@ -173,32 +179,18 @@ static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results
     input_stationary =
         pz_max(side * side * operand_bytes, slice_values * pz_max(operand_bytes, sum_bytes));
   }
-  return results_only ? results_stationary : pz_min(results_stationary, input_stationary);
-}
-
-/* Returns the largest tile side at which the mapper can stop halving a dimension.  If filling the
- * array takes time, the mapper always tries a tile of the array's side, which is the least side.
- * Otherwise it halves while the half is no less than the least side, and may stop at
- * 2 * least - 2. */
-static int64_t largest_final_side(const struct pz_chip *chip) {
-  int64_t least = pz_chip_least_tile(chip);
-  return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
+  return library_side ? results_stationary : pz_min(results_stationary, input_stationary);
 }
 
 /* Returns the least bytes of a core's buffer that every GEMM fits. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
-  bool partitioned = chip->rules.partitioned;
-  /* Kernels of a library always keep the results stationary. */
-  if (chip->calibration.n_tiles)
-    return tile_bytes(chip, chip->calibration.tiles[0], true, partitioned);
-  return tile_bytes(chip, largest_final_side(chip), false, partitioned);
+  int64_t library_side = chip->calibration.n_tiles ? chip->calibration.tiles[0] : 0;
+  return tile_bytes(chip, library_side, chip->rules.partitioned);
 }
 
 /* Returns the least bytes of the global buffer that every GEMM fits, with the stationary operand
  * that needs fewer bytes. */
-int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
-  return tile_bytes(chip, largest_final_side(chip), false, false);
-}
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) { return tile_bytes(chip, 0, false); }
 
 /* ---- rates and parts ------------------------------------------------------------------------- */
 
@@ -273,26 +265,25 @@ void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
            is_cut ? MOST_FILE_CHARS - 3 : MOST_FILE_CHARS, file, is_cut ? "..." : "");
 }
 
-/* Scales a core's buffer in proportion to its multipliers or lanes, to at least 1 KiB. */
-static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_units) {
-  enum { LEAST = 1024 };
-  return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);
-}
-
 /* Makes a chip of other sizes from a base, without its power, measurements and package. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
+  enum { LEAST_BUFFER = 1024 };
   struct pz_chip chip = *base;
   chip.tensor.cores = size->tensor_cores;
   chip.tensor.rows = size->rows;
   chip.tensor.cols = size->cols;
-  chip.tensor.local_bytes = scaled_buffer(size->rows * size->cols, base->tensor.local_bytes,
-                                          base->tensor.rows * base->tensor.cols);
-  chip.tensor.local_bytes = pz_max(chip.tensor.local_bytes, pz_chip_least_local_bytes(&chip));
   chip.vector.cores = size->vector_cores;
   chip.vector.lanes = size->lanes;
-  chip.vector.local_bytes =
-      scaled_buffer(size->lanes, base->vector.local_bytes, base->vector.lanes);
+  /* the buffers of cores are in proportion to their multipliers or lanes */
+  double base_multipliers = (double)(base->tensor.rows * base->tensor.cols);
+  double tensor_bytes =
+      (double)base->tensor.local_bytes * (double)(size->rows * size->cols) / base_multipliers;
+  double vector_bytes =
+      (double)base->vector.local_bytes * (double)size->lanes / (double)base->vector.lanes;
+  chip.tensor.local_bytes = pz_max((int64_t)tensor_bytes, LEAST_BUFFER);
+  chip.tensor.local_bytes = pz_max(chip.tensor.local_bytes, pz_chip_least_local_bytes(&chip));
+  chip.vector.local_bytes = pz_max((int64_t)vector_bytes, LEAST_BUFFER);
   chip.glb_bytes = size->glb_bytes;
   chip.watts = 0;
   chip.calibrated_by = PZ_CALIBRATED_SOMEHOW;

@@ -166,11 +166,6 @@ static inline bool pz_chip_has_nvfp4(const struct pz_chip *chip) {
   return chip->precisions >> PZ_PRECISION_NVFP4 & 1 || chip->calibration.nvfp4_speedup > 1;
 }
 
-/* Returns whether the tensor cores apply scales of blocks of values, as mxfp8 requires. */
-static inline bool pz_chip_scales_blocks(const struct pz_chip *chip) {
-  return chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip);
-}
-
 /* Data stream through a buffer in slices of at most this many values, or the array's rows. */
 enum { PZ_CHIP_SLICE = 32 };
 
@@ -313,9 +308,8 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);
 
-/* Return the area of a core's buffer and of a global buffer in um2. */
-double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes);
-double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes);
+/* Returns the area in um2 of a buffer of a core, or of a global buffer. */
+double pz_tech_buffer_um2(const struct pz_tech_info *tech, int64_t bytes, bool is_global);
 
 /* Returns whether a technology is of the original system, which lacks static power. */
 bool pz_tech_is_library(const struct pz_tech_info *tech);

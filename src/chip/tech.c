@@ -108,9 +108,17 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* Returns the area of a buffer by linear interpolation between macros, which are sorted by size.
- * Beyond the smallest and the largest one, the area is in proportion to the bytes. */
-static double macro_um2(const struct macro *macros, size_t n_macros, int64_t bytes) {
+/* Returns the area in um2 of a core's buffer or a global buffer: in proportion to its bytes, or at
+ * 22 nm by linear interpolation between macros, which are sorted by size.  Beyond the smallest and
+ * the largest macro, the area is in proportion to the bytes, but no core's buffer is smaller than
+ * the smallest macro, of 1 KiB. */
+double pz_tech_buffer_um2(const struct pz_tech_info *tech, int64_t bytes, bool is_global) {
+  double um2_per_byte = is_global ? tech->glb_um2_per_byte : tech->sram_um2_per_byte;
+  const struct macro *macros = is_global ? glb_22nm : local_22nm;
+  size_t n_macros =
+      is_global ? sizeof glb_22nm / sizeof *glb_22nm : sizeof local_22nm / sizeof *local_22nm;
+  if (um2_per_byte > 0) return um2_per_byte * (double)bytes;
+  if (!is_global && bytes < macros[0].bytes) bytes = macros[0].bytes;
   if (bytes <= macros[0].bytes) return macros[0].um2 * (double)bytes / (double)macros[0].bytes;
   for (size_t i = 1; i < n_macros; i++) {
     const struct macro *lower = &macros[i - 1], *upper = &macros[i];
@@ -120,18 +128,4 @@ static double macro_um2(const struct macro *macros, size_t n_macros, int64_t byt
     return lower->um2 + part * (upper->um2 - lower->um2);
   }
   return macros[n_macros - 1].um2 * (double)bytes / (double)macros[n_macros - 1].bytes;
-}
-
-/* Returns the area of a core's buffer, from macros of fixed sizes (22 nm) or by the byte. */
-double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
-  if (tech->sram_um2_per_byte > 0) return tech->sram_um2_per_byte * (double)bytes;
-  /* The smallest macro of the library has 1 KiB. */
-  int64_t macro_bytes = bytes < local_22nm[0].bytes ? local_22nm[0].bytes : bytes;
-  return macro_um2(local_22nm, sizeof local_22nm / sizeof *local_22nm, macro_bytes);
-}
-
-/* Returns the area of a global buffer, from macros of fixed sizes (22 nm) or by the byte. */
-double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes) {
-  if (tech->glb_um2_per_byte > 0) return tech->glb_um2_per_byte * (double)bytes;
-  return macro_um2(glb_22nm, sizeof glb_22nm / sizeof *glb_22nm, bytes);
 }

@@ -234,8 +234,6 @@ static bool is_chosen(const char *list, const char *layer) {
   }
 }
 
-static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
-
 /* Raises PZ_BAD_USE if a name of the list is none of `layers`, which ends with NULL. */
 static void check_layers(struct pz_call *call, const char *list, const char *model,
                          const char *const *layers) {
@@ -245,7 +243,7 @@ static void check_layers(struct pz_call *call, const char *list, const char *mod
     while (layers[i] && (strlen(layers[i]) != n || strncmp(name, layers[i], n) != 0)) i++;
     if (!layers[i])
       pz_raise(call, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", model, (int)n,
-               name, pz_text_join(accepted, sizeof accepted, name_at, layers));
+               name, pz_text_join(accepted, sizeof accepted, pz_name_in_list, layers));
     name = name[n] ? name + n + 1 : NULL; /* after the next comma */
   }
 }

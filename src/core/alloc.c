@@ -63,17 +63,16 @@ void *pz_json_alloc(size_t bytes) {
   return block;
 }
 
+/* Replaces the reserved block by one of `bytes` bytes, or by none if `bytes` is 0.  Returns false if
+ * there is no memory. */
 bool pz_json_reserve(size_t bytes) {
-  if (!installed) return true; /* without pz_alloc_use(), jansson calls malloc() */
-  reserve.block = pz_malloc(bytes);
-  reserve.bytes = reserve.block ? bytes : 0;
-  return reserve.block != NULL;
-}
-
-void pz_json_reserve_end(void) {
   pz_free(reserve.block);
   reserve.block = NULL;
   reserve.bytes = 0;
+  if (!installed || !bytes) return true; /* without pz_alloc_use(), jansson calls malloc() */
+  reserve.block = pz_malloc(bytes);
+  reserve.bytes = reserve.block ? bytes : 0;
+  return reserve.block != NULL;
 }
 
 void pz_text_free(char *text) { pz_free(text); }

@@ -32,8 +32,7 @@ bool pz_json_lost(void);
 void pz_json_lost_set(bool lost);
 
 /* Reserves a block for the first allocation of jansson's reader that fails in this thread (see
- * json.c), or returns false if there is no memory.  The second function frees it if unused. */
+ * json.c), or returns false if there is no memory.  With 0 bytes, frees it if it is unused. */
 bool pz_json_reserve(size_t bytes);
-void pz_json_reserve_end(void);
 
 #endif

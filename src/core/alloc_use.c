@@ -11,15 +11,11 @@
  * block begins with its size, and SQLite gets the address of the data behind it. */
 enum { HEAD_BYTES = alignof(max_align_t) > sizeof(int) ? alignof(max_align_t) : sizeof(int) };
 
-/* Stores the size at the beginning of a new block and returns the address of its data. */
-static void *store_size(void *block, int bytes) {
+static void *sqlite_alloc(int bytes) {
+  unsigned char *block = pz_malloc((size_t)bytes + HEAD_BYTES);
   if (!block) return NULL;
   memcpy(block, &bytes, sizeof bytes);
-  return (unsigned char *)block + HEAD_BYTES;
-}
-
-static void *sqlite_alloc(int bytes) {
-  return store_size(pz_malloc((size_t)bytes + HEAD_BYTES), bytes);
+  return block + HEAD_BYTES;
 }
 
 static void sqlite_free(void *data) {
@@ -27,8 +23,11 @@ static void sqlite_free(void *data) {
 }
 
 static void *sqlite_resize(void *data, int bytes) {
-  unsigned char *block = (unsigned char *)data - HEAD_BYTES;
-  return store_size(pz_realloc(block, (size_t)bytes + HEAD_BYTES), bytes);
+  unsigned char *old_block = (unsigned char *)data - HEAD_BYTES;
+  unsigned char *block = pz_realloc(old_block, (size_t)bytes + HEAD_BYTES);
+  if (!block) return NULL;
+  memcpy(block, &bytes, sizeof bytes);
+  return block + HEAD_BYTES;
 }
 
 /* Returns the bytes of a block of SQLite, which stand before its data. */

@@ -68,13 +68,6 @@ enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   return close_border(&border);
 }
 
-/* Ends the call after its error was stored in the border. */
-static _Noreturn void jump_to_border(struct pz_border *border) {
-  assert(border == innermost && "an error may not cross an inner border");
-  border->raised = true;
-  longjmp(border->jump, 1);
-}
-
 /* Ends the call with an error, whose place in the source and the input is `origin`. */
 _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
                              const struct pz_origin *origin, const char *format, ...) {
@@ -85,13 +78,17 @@ _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
   va_start(args, format);
   pz_error_setv(error, status, origin->file, origin->line, format, args);
   va_end(args);
-  jump_to_border(call->border);
+  pz_raise_again(call, error);
 }
 
+/* Ends the call with an error, which may be stored in the border already. */
 _Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error) {
+  struct pz_border *border = call->border;
   assert(error->status != PZ_OK);
-  if (error != &call->border->error) call->border->error = *error;
-  jump_to_border(call->border);
+  assert(border == innermost && "an error may not cross an inner border");
+  if (error != &border->error) border->error = *error;
+  border->raised = true;
+  longjmp(border->jump, 1);
 }
 
 struct pz_error *pz_call_error(struct pz_call *call) {
@@ -102,7 +99,7 @@ struct pz_error *pz_call_error(struct pz_call *call) {
 void pz_must(struct pz_call *call, enum pz_status status) {
   if (status == PZ_OK) return;
   if (call->border->error.status == PZ_OK) pz_raise(call, status, "%s", pz_status_name(status));
-  jump_to_border(call->border);
+  pz_raise_again(call, &call->border->error);
 }
 
 _Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose) {

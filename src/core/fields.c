@@ -279,18 +279,6 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 
 /* ---- unknown keys --------------------------------------------------------------------------- */
 
-/* The names of the fields that were asked for within one object. */
-struct known_names {
-  char name[PZ_FIELDS_MOST][LONGEST_KEY];
-  size_t n;
-};
-
-/* Returns name i of a struct known_names, or NULL (pz_name_at). */
-static const char *known_name(const void *ctx, size_t i) {
-  const struct known_names *names = ctx;
-  return i < names->n ? names->name[i] : NULL;
-}
-
 /* Whether a key was asked for: not at all, as a field, or as an object with fields. */
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
@@ -329,22 +317,22 @@ static bool find_meant_path(const struct pz_fields *fields, const char *key,
 
 /* Stores the error about an unknown key, also in place of one about a missing field. */
 static void refuse_key(struct pz_fields *fields, const char *prefix, const char *key) {
-  struct known_names names;
-  char list[600], path[LONGEST_KEY];
+  char names[PZ_FIELDS_MOST][LONGEST_KEY], list[600], path[LONGEST_KEY];
+  const char *known[PZ_FIELDS_MOST + 1] = {NULL}; /* names of fields that were asked for here */
   int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without the dot */
-  size_t n_prefix = strlen(prefix);
-  names.n = 0;
+  size_t n_prefix = strlen(prefix), n_known = 0;
   for (int i = 0; i < fields->n_asked; i++)
     for (const char *at = fields->asked[i]; at; at = next_alternative(at)) {
       if (strcspn(at, "|") <= n_prefix || strncmp(at, prefix, n_prefix) != 0) continue;
       char name[LONGEST_KEY];
       snprintf(name, sizeof name, "%.*s", (int)strcspn(at + n_prefix, ".|"), at + n_prefix);
-      bool is_listed = names.n == PZ_FIELDS_MOST;
-      for (size_t k = 0; k < names.n; k++)
-        is_listed = is_listed || strcmp(names.name[k], name) == 0;
-      if (!is_listed) memcpy(names.name[names.n++], name, sizeof name);
+      bool is_listed = n_known == PZ_FIELDS_MOST;
+      for (size_t k = 0; k < n_known; k++) is_listed = is_listed || strcmp(known[k], name) == 0;
+      if (is_listed) continue;
+      known[n_known] = memcpy(names[n_known], name, sizeof name);
+      n_known++;
     }
-  const char *near = pz_text_nearest(key, known_name, &names);
+  const char *near = pz_text_nearest(key, pz_name_in_list, known);
   if (fields->missing && fields->err) *fields->err = (struct pz_error){0};
   if (find_meant_path(fields, key, path)) {
     const char *leaf = strrchr(path, '.') + 1;
@@ -356,7 +344,7 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
   } else {
     store_error(fields, "%s: unknown key '%s%.60s'; accepted%s%.*s: %s", fields->name, prefix, key,
                 *prefix ? " in " : "", prefix_length, prefix,
-                pz_text_join(list, sizeof list, known_name, &names));
+                pz_text_join(list, sizeof list, pz_name_in_list, known));
   }
 }
 

@@ -71,11 +71,6 @@ const json_t *pz_fields_value(struct pz_fields *fields, const char *keys);
 #define PZ_KEY(name, ...)                                                                          \
   { .key = name, __VA_ARGS__ }
 
-/* Returns the largest usual value, or the largest accepted one if there is no usual range. */
-static inline double pz_key_most(const struct pz_key *row) {
-  return row->usual_max > 0 ? row->usual_max : row->max;
-}
-
 /* Records an error for a number outside of its usual range, unless any_units is set. */
 void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row);
 

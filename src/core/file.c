@@ -211,12 +211,6 @@ static int create_temporary(const struct target *target, char temporary[LONGEST_
   return -1;
 }
 
-/* Returns whether an existing file may be overwritten in place after create_temporary() has failed,
- * because its folder is not writable for us or its owner cannot be kept. */
-static bool may_overwrite(const struct target *target) {
-  return target->exists && (errno == EACCES || errno == EPERM || errno == EROFS);
-}
-
 /* Writes bytes to a descriptor and closes it.  Returns false, with the errno of the first
  * failure, if not all were written. */
 static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
@@ -235,12 +229,14 @@ static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
   return written && closed;
 }
 
-/* Writes a temporary file and renames it, or overwrites the target where only that is possible. */
+/* Writes a temporary file and renames it.  Overwrites an existing target instead if its folder is
+ * not writable for us or its owner cannot be kept.  Returns false, with errno, on failure. */
 static bool replace_file(const struct target *target, const char *text, size_t bytes) {
   char temporary[LONGEST_PATH];
   int fd = create_temporary(target, temporary);
   if (fd < 0) {
-    if (!may_overwrite(target)) return false;
+    bool is_denied = errno == EACCES || errno == EPERM || errno == EROFS;
+    if (!target->exists || !is_denied) return false;
     fd = open(target->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     return fd >= 0 && write_and_close(fd, text, bytes, true);
   }
@@ -267,9 +263,10 @@ void pz_file_require_writable(struct pz_call *call, const char *path) {
   if (fd >= 0) {
     close(fd);
     unlink(temporary);
-  } else if (!may_overwrite(&target)) {
-    raise_errno(call, path, "create a file beside it");
+    return;
   }
+  bool is_denied = errno == EACCES || errno == EPERM || errno == EROFS; /* as in replace_file() */
+  if (!target.exists || !is_denied) raise_errno(call, path, "create a file beside it");
 }
 
 /* Writes a text to the file to which the path leads through links. */

@@ -32,20 +32,8 @@ static json_t *parse_text(const char *text, size_t bytes, json_error_t *where) {
   struct source source = {text, text + bytes};
   if (bytes > SIZE_MAX / 4 || !pz_json_reserve(2 * bytes + SHORTEST_RESERVE)) return NULL;
   json_t *value = json_load_callback(next_byte, &source, JSON_REJECT_DUPLICATES, where);
-  pz_json_reserve_end();
+  pz_json_reserve(0);
   return value;
-}
-
-/* Returns a description of the text that would be accepted instead of the erroneous one. */
-static const char *describe_accepted(const json_error_t *where) {
-  switch (json_error_code(where)) {
-  case json_error_duplicate_key: return "each key once";
-  case json_error_invalid_utf8: return "UTF-8";
-  case json_error_stack_overflow: return "arrays and objects nested at most 2048 deep";
-  case json_error_end_of_input_expected: return "one JSON object, and nothing behind it";
-  case json_error_numeric_overflow: return "integers of 64 bits, numbers up to 1e308";
-  default: return "a JSON object";
-  }
 }
 
 static void release_value(void *value) { json_decref(value); }
@@ -60,10 +48,19 @@ json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, s
   bool no_memory = pz_json_lost() || !has_message ||
                    (!value && json_error_code(&where) == json_error_out_of_memory);
   if (no_memory) pz_raise_memory(call, name);
+  const char *accepted = "a JSON object";
+  switch (json_error_code(&where)) {
+  case json_error_duplicate_key: accepted = "each key once"; break;
+  case json_error_invalid_utf8: accepted = "UTF-8"; break;
+  case json_error_stack_overflow: accepted = "arrays and objects nested at most 2048 deep"; break;
+  case json_error_end_of_input_expected: accepted = "one JSON object, and nothing behind it"; break;
+  case json_error_numeric_overflow: accepted = "integers of 64 bits, numbers up to 1e308"; break;
+  default: break;
+  }
   if (!value)
     pz_raise_at(call, PZ_BAD_INPUT, name, where.line, where.column,
                 "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line, where.column,
-                where.text, describe_accepted(&where));
+                where.text, accepted);
   if (!json_is_object(value))
     pz_raise(call, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object", name,
              pz_json_type(value));

@@ -23,9 +23,6 @@ static const char *visible_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Returns choice i of a list (pz_name_at). */
-static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
-
 /* Writes a name as on the command line, with - for _, and returns buf. */
 char *pz_option_name(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
@@ -114,15 +111,10 @@ static int64_t parse_int(struct pz_call *call, const struct pz_option *option, c
   return value;
 }
 
-/* Returns the choices of an option as "a, b, c". */
-static const char *choice_names(struct pz_call *call, const struct pz_option *option) {
-  enum { MOST = 256 };
-  return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, option->choices);
-}
-
 /* Returns a set with bit i for each choice i in a list with commas, or in "none" or "all". */
 static int parse_set(struct pz_call *call, const struct pz_option *option, const char *text) {
   int set = 0, all = 0;
+  char names[256];
   for (int i = 0; option->choices[i]; i++) all |= 1 << i;
   if (pz_text_same(text, "none")) return 0;
   if (pz_text_same(text, "all")) return all;
@@ -132,7 +124,8 @@ static int parse_set(struct pz_call *call, const struct pz_option *option, const
     while (option->choices[i] && !pz_text_is(word, n, option->choices[i])) i++;
     if (!option->choices[i])
       raise_value(call, option, pz_format(call, "%.*s", n < 40 ? (int)n : 40, word),
-                  pz_format(call, "none, all, or a list of %s", choice_names(call, option)));
+                  pz_format(call, "none, all, or a list of %s",
+                            pz_text_join(names, sizeof names, pz_name_in_list, option->choices)));
     set |= 1 << i;
     word += n;
     if (!*word) return set;
@@ -160,9 +153,12 @@ static void set_value(struct pz_call *call, const struct pz_option *option, cons
     break;
   }
   case PZ_OPTION_CHOICE: {
+    char names[256];
     int i = 0;
     while (option->choices[i] && !pz_text_same(option->choices[i], text)) i++;
-    if (!option->choices[i]) raise_value(call, option, text, choice_names(call, option));
+    if (!option->choices[i])
+      raise_value(call, option, text,
+                  pz_text_join(names, sizeof names, pz_name_in_list, option->choices));
     *(int *)member = i;
     break;
   }
@@ -180,17 +176,12 @@ static void set_value(struct pz_call *call, const struct pz_option *option, cons
   }
 }
 
-/* Returns whether the option is followed by a value. */
-static bool has_value(const struct pz_option *option) {
-  return option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH;
-}
-
 /* Writes the option as --help shows it: "--kernels fused|eager". */
 static void print_usage(const struct pz_option *option, char *buf, size_t size) {
   char name[64];
   int n = snprintf(buf, size, "--%s", pz_option_name(option->name, name, sizeof name));
   if (option->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
-  if (!has_value(option)) return;
+  if (option->type == PZ_OPTION_FLAG || option->type == PZ_OPTION_SWITCH) return;
   if (option->type == PZ_OPTION_CHOICE && !option->arg) {
     for (int i = 0; option->choices[i] && n > 0 && (size_t)n < size; i++)
       n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", option->choices[i]);
@@ -230,7 +221,7 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
                meant ? "; did you mean --" : "",
                meant ? pz_option_name(meant, dashed, sizeof dashed) : "", meant ? "?" : "");
     }
-    if (has_value(option)) {
+    if (option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH) {
       if (!value) {
         value = next;
         i++;

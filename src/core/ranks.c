@@ -107,15 +107,12 @@ struct round_item {
   unsigned worker;
 };
 
-static bool is_stopped(const struct pz_round *round) {
-  return round->stop && atomic_load(round->stop);
-}
-
 /* Works on one item, unless the round was stopped (pz_call_fn). */
 static void work_in_border(struct pz_call *call, void *ctx) {
   const struct round_item *item = ctx;
-  if (is_stopped(item->round)) pz_raise(call, PZ_STOPPED, "stopped");
-  item->round->work(call, item->round->ctx, item->i, item->worker);
+  const struct pz_round *round = item->round;
+  if (round->stop && atomic_load(round->stop)) pz_raise(call, PZ_STOPPED, "stopped");
+  round->work(call, round->ctx, item->i, item->worker);
 }
 
 /* Works on an item and stores its error. */
@@ -181,7 +178,7 @@ void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_ro
       pz_pool_for(pool, round->n, work_on_item, &running);
     else
       for (size_t i = 0; i < round->n; i++) work_on_item(&running, i, 0);
-    if (is_stopped(round)) pz_raise(call, PZ_STOPPED, "stopped");
+    if (round->stop && atomic_load(round->stop)) pz_raise(call, PZ_STOPPED, "stopped");
     return;
   }
   struct pz_call work = pz_scratch(call);
@@ -192,8 +189,8 @@ void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_ro
     pz_pool_for(pool, pz_pool_threads(pool), work_on_items, &running);
   else
     work_on_items(&running, 0, 0);
-  if (pz_border(pack_items, &running, &failure) == PZ_OK && is_stopped(round))
-    failure.status = PZ_STOPPED;
+  bool is_packed = pz_border(pack_items, &running, &failure) == PZ_OK;
+  if (is_packed && round->stop && atomic_load(round->stop)) failure.status = PZ_STOPPED;
   struct pz_ranks_part own = {running.packed->text, running.packed->bytes, &failure};
   transport->exchange(call, transport->ctx, &own, unpack_items, &running);
   pz_close(&work, running.packed);

@@ -77,19 +77,14 @@ static uint64_t hash_of(const void *key, size_t bytes) {
   return hash ? hash : STATES + 1;
 }
 
-/* Returns the value in the entry of a slot: it follows the length of the key and the key. */
-static const void *value_at(const struct pz_shared_table *table, const struct pz_shared_slot *slot,
-                            size_t key_bytes) {
-  return table->entries + slot->offset + ALIGNMENT + aligned(key_bytes);
-}
-
 const void *pz_shared_table_get(const struct pz_shared_table *table, const void *key,
                                 size_t key_bytes) {
   bool found = false;
   if (!table || !table->slots) return NULL;
   const struct pz_shared_slot *slot =
       find_slot(table, hash_of(key, key_bytes), key, key_bytes, &found);
-  return found ? value_at(table, slot, key_bytes) : NULL;
+  if (!found) return NULL;
+  return table->entries + slot->offset + ALIGNMENT + aligned(key_bytes); /* after the key */
 }
 
 /* Stores a copy of a value, unless the key has one, and returns the stored value, or NULL. */
@@ -97,7 +92,8 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
                                 size_t key_bytes, const void *value, size_t value_bytes) {
   bool found = false;
   if (!table || !table->slots) return NULL;
-  size_t bytes = ALIGNMENT + aligned(key_bytes) + aligned(value_bytes);
+  size_t value_offset = ALIGNMENT + aligned(key_bytes); /* within the entry */
+  size_t bytes = value_offset + aligned(value_bytes);
   if (atomic_load_explicit(table->used, memory_order_relaxed) + bytes > table->entries_capacity)
     return NULL;
   uint64_t hash = hash_of(key, key_bytes), n = key_bytes;
@@ -106,7 +102,7 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
   while (!claimed) {
     uint64_t empty = 0;
     slot = find_slot(table, hash, key, key_bytes, &found);
-    if (found) return value_at(table, slot, key_bytes);
+    if (found) return table->entries + slot->offset + value_offset;
     if (!slot) return NULL;
     claimed = atomic_compare_exchange_strong_explicit(&slot->word, &empty, hash | WRITING,
                                                       memory_order_acquire, memory_order_relaxed);
@@ -124,9 +120,9 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
     unsigned char *entry = table->entries + used;
     memcpy(entry, &n, sizeof n);
     memcpy(entry + ALIGNMENT, key, key_bytes);
-    memcpy(entry + ALIGNMENT + aligned(key_bytes), value, value_bytes);
+    memcpy(entry + value_offset, value, value_bytes);
     slot->offset = used;
   }
   atomic_store_explicit(&slot->word, hash | (reserved ? READY : UNUSED), memory_order_release);
-  return reserved ? value_at(table, slot, key_bytes) : NULL;
+  return reserved ? table->entries + used + value_offset : NULL;
 }

@@ -96,6 +96,8 @@ bool pz_text_is(const char *text, size_t n, const char *word) {
 
 bool pz_text_same(const char *a, const char *b) { return pz_text_is(a, strlen(a), b); }
 
+const char *pz_name_in_list(const void *names, size_t i) { return ((const char *const *)names)[i]; }
+
 /* How a name can resemble the word, best first: the name begins with it, contains it, is spelled
  * like it, or is a beginning of it. */
 enum resemblance { BEGINS, CONTAINS, NEAR, IS_BEGINNING, RESEMBLANCES };

@@ -9,6 +9,9 @@
 /* A list of names: name(ctx, 0), name(ctx, 1), ... until NULL. */
 typedef const char *pz_name_at(const void *ctx, size_t i);
 
+/* Returns name i of an array of texts that ends with NULL (pz_name_at). */
+const char *pz_name_in_list(const void *names, size_t i);
+
 /* Returns the name with the smallest edit distance from `word`, or NULL if none is near enough. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 

@@ -14,9 +14,6 @@
 const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES + 1] = {
     "resident copy", "copy engine device to device", "to the host", "from the host", NULL};
 
-/* Returns text i of a list that ends with NULL (a pz_name_at). */
-static const char *text_at(const void *list, size_t i) { return ((const char *const *)list)[i]; }
-
 enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, N_USED, COLUMNS = N_USED + 3 };
 
 /* The columns of a table.  The last three are accepted and ignored. */
@@ -104,7 +101,8 @@ static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_
   row->reason = "";
   uint32_t compute = read_word(reader, COMPUTE, compute_name, NULL);
   row->compute = compute_name(NULL, compute);
-  row->beside = (enum pz_beside_activity)read_word(reader, BESIDE, text_at, pz_beside_names);
+  row->beside =
+      (enum pz_beside_activity)read_word(reader, BESIDE, pz_name_in_list, pz_beside_names);
   bool is_elementwise = compute >= 2;
   row->m = read_count(reader, M, 1);
   row->n = read_count(reader, N, 1);
@@ -134,7 +132,7 @@ const struct pz_beside_row *pz_beside_predict_csv(struct pz_call *call, struct p
   struct beside_reader reader = {.call = call, .name = name, .csv = csv, .chip = &cost->chip};
   const struct pz_constants *constants = &pz_constants_default;
   char list[300];
-  pz_text_join(list, sizeof list, text_at, column_names);
+  pz_text_join(list, sizeof list, pz_name_in_list, column_names);
   for (int i = 0; i < COLUMNS; i++) {
     reader.column[i] = pz_csv_column(csv, column_names[i]);
     if (reader.column[i] == PZ_NONE && i < N_USED)

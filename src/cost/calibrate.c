@@ -90,7 +90,7 @@ static void add_constant(struct group_fit *group, const struct constant_list *li
     if (strcmp(last_component(key->key), name) != 0) continue;
     double *value = (double *)((char *)list->base + key->offset);
     if (*value == key->absent && guess != 0) *value = guess;
-    pz_fit_add(&group->fit, value, key->min, pz_key_most(key));
+    pz_fit_add(&group->fit, value, key->min, key->usual_max > 0 ? key->usual_max : key->max);
   }
 }
 
@@ -403,7 +403,8 @@ static void append_change(struct pz_call *call, struct pz_vec *changes, const ch
            last_component(key->key));
   change->before = before;
   change->after = after;
-  change->at_bound = after != begin && (after == key->min || after == pz_key_most(key));
+  double most = key->usual_max > 0 ? key->usual_max : key->max;
+  change->at_bound = after != begin && (after == key->min || after == most);
 }
 
 /* Reports every constant that differs between the chip and the fitted chip. */

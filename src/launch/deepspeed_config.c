@@ -28,9 +28,6 @@ static const char *const zero_refused[] = {
     "zenflow", NULL};
 /* clang-format on */
 
-/* Returns the i-th key of a list (pz_name_at). */
-static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
-
 /* Returns whether a value has an effect, unlike false, null, 0, 1, -1 and {"device": "none"}. */
 static bool turns_on(const json_t *value) {
   const char *device = json_string_value(json_object_get(value, "device"));
@@ -91,7 +88,7 @@ static void check_keys(struct pz_megatron_reader *reader, json_t *object, const 
     if (is_refused)
       pz_raise(reader->call, PZ_BAD_INPUT,
                "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix, key, key);
-    const char *meant = is_left_out ? NULL : pz_text_misspelt(key, listed_key, known);
+    const char *meant = is_left_out ? NULL : pz_text_misspelt(key, pz_name_in_list, known);
     if (meant)
       pz_raise(reader->call, PZ_BAD_INPUT,
                "%s%.60s is no key; did you mean %s? (--ignore %.60s leaves it out)", prefix, key,

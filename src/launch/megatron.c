@@ -48,7 +48,7 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
             pz_core_fp8_recipes[plan->fp8_recipe]);
   pz_write_if(out, plan->precision == PZ_PRECISION_NVFP4,
               "--fp4-format e2m1\n  --fp4-recipe nvfp4");
-  if (pz_plan_16bit_layers(plan))
+  if (plan->bf16_layers || plan->bf16_first_layers)
     fprintf(out,
             "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 %" PRId64 "\n"
             "  --num-layers-at-end-in-bf16 %" PRId64 "\n",

@@ -69,7 +69,7 @@ static void write_precision(const struct pz_plan *plan, FILE *out) {
     fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
   if (plan->precision == PZ_PRECISION_NVFP4)
     fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);
-  if (pz_plan_16bit_layers(plan))
+  if (plan->bf16_layers || plan->bf16_first_layers)
     fprintf(out,
             "precision.first_last_layers_bf16 = True\n"
             "precision.num_layers_at_start_in_bf16 = %" PRId64 "\n"

@@ -255,8 +255,8 @@ static double choose_offloaded_layers(const struct pz_plan_memory *memory,
   for (int64_t n = 1; n <= most; n++) {
     plan->offload_layers = n < most ? n : 0; /* 0 stands for all */
     if (!fits_on_host(memory, shape, plan)) break;
-    if (!pz_rule_group_allows(&memory->space->rules, PZ_RULE_RECOMPUTES, plan,
-                              &memory->space->model))
+    if (!pz_rules_allow(&memory->space->rules, PZ_RULE_RECOMPUTES, plan, &memory->space->model,
+                        NULL))
       continue;
     double bytes = needed_bytes(shape, plan, memory->cutoff_bytes);
     if (!minimizes_memory && bytes <= memory->hbm_bytes) return bytes;

@@ -304,7 +304,7 @@ static void find_kinds(struct pz_call *call, void *ctx) {
       if (kind & PZ_ZERO_3_KIND) { /* the framework may lack ZeRO 3 for the degrees of the grid */
         plan.zero = 3;
         pz_plan_set_derived(space, &plan);
-        if (!pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model)) continue;
+        if (!pz_rules_allow(&space->rules, PZ_RULE_SHARDS, &plan, &space->model, NULL)) continue;
       }
       pz_plan_pricing_grid(call, &of_kind, grid);
     }

@@ -274,11 +274,11 @@ struct pz_plan pz_plan_relaxed(const struct pz_plan *plan) {
 /* Returns whether the framework allows the plan's recomputation and offload.  If memory is to
  * choose the number of offloaded layers, either one layer or all must be allowed. */
 static bool can_recompute(const struct pz_plan_space *space, struct pz_plan *plan) {
-  if (pz_rule_group_allows(&space->rules, PZ_RULE_RECOMPUTES, plan, &space->model)) return true;
+  if (pz_rules_allow(&space->rules, PZ_RULE_RECOMPUTES, plan, &space->model, NULL)) return true;
   if (!pz_plan_offload_is_open(space->question, plan)) return false;
   struct pz_plan one_layer = *plan;
   one_layer.offload_layers = 1;
-  return pz_rule_group_allows(&space->rules, PZ_RULE_RECOMPUTES, &one_layer, &space->model);
+  return pz_rules_allow(&space->rules, PZ_RULE_RECOMPUTES, &one_layer, &space->model, NULL);
 }
 
 /* Applies a way to save memory to a plan.  Returns whether question and framework then allow it. */
@@ -287,8 +287,8 @@ static bool set_allowed_way(const struct pz_plan_space *space, struct pz_plan *p
   set_way(space, plan, way);
   if (!(space->recomputations >> way->recompute & 1)) return false;
   pz_plan_set_derived(space, plan);
-  return pz_rule_group_allows(&space->rules, PZ_RULE_PLAIN, plan, &space->model) &&
-         pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, plan, &space->model) &&
+  return pz_rules_allow(&space->rules, PZ_RULE_PLAIN, plan, &space->model, NULL) &&
+         pz_rules_allow(&space->rules, PZ_RULE_SHARDS, plan, &space->model, NULL) &&
          can_recompute(space, plan);
 }
 
@@ -319,7 +319,7 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
     /* without expert parallelism the overlap does not depend on the way */
     if (!asked || plan->ep > 1) pz_plan_set_derived(space, plan);
     if (!asked)
-      can_shard = pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, plan, &space->model);
+      can_shard = pz_rules_allow(&space->rules, PZ_RULE_SHARDS, plan, &space->model, NULL);
     asked = true;
     space->ways.allowed[i] = can_shard && can_recompute(space, plan);
     space->ways.overlap[i] = plan->overlap;
@@ -732,7 +732,7 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   plan->zero = 0;
   if (!is_cached) {
     pz_plan_set_derived(space, plan);
-    visit->can_run[order] = pz_rule_group_allows(&space->rules, PZ_RULE_PLAIN, plan, &space->model);
+    visit->can_run[order] = pz_rules_allow(&space->rules, PZ_RULE_PLAIN, plan, &space->model, NULL);
   }
   if (!visit->can_run[order]) return;
   list_divisions(call, space, plan);
@@ -811,7 +811,7 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
       if (!(pinned & PZ_PLAN_PIN(ZERO))) plan.zero = zero;
       plan.batch = 4 * plan.mbs * plan.dp * plan.pp;
       pz_plan_set_derived(space, &plan);
-      is_allowed = pz_rule_list_allows(&space->rules, &plan, &space->model, &why);
+      is_allowed = pz_rules_allow(&space->rules, PZ_RULE_GROUPS, &plan, &space->model, &why);
     }
   if (!is_allowed) pz_raise(call, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
   pz_raise(call, PZ_BAD_USE,

@@ -16,7 +16,7 @@
 /* Sets of frameworks by their rules.  OTHERS are frameworks about which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
 
-/* Returns the framework's member of these sets. */
+/* Returns the framework's member of the sets CORE, TITAN, and so on. */
 static unsigned framework_bit(const struct pz_framework *framework) {
   return framework->rules ? (unsigned)framework->rules : OTHERS;
 }
@@ -121,12 +121,15 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   return list;
 }
 
-/* Returns whether the rules at positions first to end - 1 of the list allow the plan.  If not, sets
- * *why unless it is NULL. */
-static bool rules_allow(const struct pz_rule_list *list, int first, int end,
-                        const struct pz_plan *plan, const struct pz_model_shape *model,
-                        struct pz_error *why) {
+/* Returns whether the rules of one group, or of all with PZ_RULE_GROUPS, allow the plan.  If not,
+ * stores the reason in *why unless it is NULL. */
+bool pz_rules_allow(const struct pz_rule_list *list, enum pz_rule_group group,
+                    const struct pz_plan *plan, const struct pz_model_shape *model,
+                    struct pz_error *why) {
   const struct pz_framework *framework = pz_framework_at(list->framework);
+  bool is_all = group == PZ_RULE_GROUPS;
+  int first = is_all || group == 0 ? 0 : list->end[group - 1],
+      end = is_all ? list->n : list->end[group];
   if (!model) model = &unknown_model;
   for (int i = first; i < end; i++) {
     const struct rule *rule = &rules[list->rule[i]];
@@ -137,16 +140,6 @@ static bool rules_allow(const struct pz_rule_list *list, int first, int end,
     return false;
   }
   return true;
-}
-
-bool pz_rule_list_allows(const struct pz_rule_list *list, const struct pz_plan *plan,
-                         const struct pz_model_shape *model, struct pz_error *why) {
-  return rules_allow(list, 0, list->n, plan, model, why);
-}
-
-bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group group,
-                          const struct pz_plan *plan, const struct pz_model_shape *model) {
-  return rules_allow(list, group ? list->end[group - 1] : 0, list->end[group], plan, model, NULL);
 }
 
 /* Each rule that refuses the plan drops or adds overlaps. */
@@ -165,7 +158,7 @@ int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
 bool pz_framework_can_run(const struct pz_plan *plan, const struct pz_model_shape *model,
                           struct pz_error *why) {
   struct pz_rule_list list = pz_rule_list_of(plan->framework);
-  return pz_rule_list_allows(&list, plan, model, why);
+  return pz_rules_allow(&list, PZ_RULE_GROUPS, plan, model, why);
 }
 
 int pz_framework_overlap(const struct pz_plan *plan, const struct pz_model_shape *model) {

@@ -44,13 +44,10 @@ struct pz_rule_list {
 };
 struct pz_rule_list pz_rule_list_of(int framework);
 
-/* Like pz_framework_can_run(), with all rules of the list. */
-bool pz_rule_list_allows(const struct pz_rule_list *list, const struct pz_plan *plan,
-                         const struct pz_model_shape *model, struct pz_error *why);
-
-/* Returns whether the rules of one group allow the plan. */
-bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group group,
-                          const struct pz_plan *plan, const struct pz_model_shape *model);
+/* Like pz_framework_can_run(), with the rules of one group, or all rules with PZ_RULE_GROUPS. */
+bool pz_rules_allow(const struct pz_rule_list *list, enum pz_rule_group group,
+                    const struct pz_plan *plan, const struct pz_model_shape *model,
+                    struct pz_error *why);
 
 /* Like pz_framework_overlap(), and also stores the overlap in the plan. */
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,

@@ -295,17 +295,10 @@ void pz_parse_model_shape(struct pz_call *call, const char *name, const char *te
   *out = shape;
 }
 
-/* Returns whether the name of a model ends with .onnx: a path of a graph, which has no config.json.
- * */
-static bool is_onnx(const char *model) {
-  size_t n = strlen(model);
-  return n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-}
-
 void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_model_shape *out) {
   const struct pz_preset *preset = pz_preset_find(model);
-  size_t bytes = 0;
-  if (is_onnx(model))
+  size_t bytes = 0, length = strlen(model);
+  if (length > 5 && strcmp(model + length - 5, ".onnx") == 0)
     pz_raise(call, PZ_BAD_USE,
              "%s is a graph, for which no launch script is known; accepted: the name of a "
              "built-in model or the path of a config.json",
@@ -358,9 +351,11 @@ struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *
                                  .experts = workload->experts};
 }
 
+/* Returns the text of the model's config.json, or NULL for built-in models and for graphs. */
 const char *pz_read_model_config(struct pz_call *call, const char *model) {
-  size_t bytes = 0;
-  bool is_config_path = !is_onnx(model) && !pz_preset_find(model) && pz_file_named(model) &&
-                        !pz_preset_hub_like(model);
+  size_t bytes = 0, length = strlen(model);
+  bool is_graph = length > 5 && strcmp(model + length - 5, ".onnx") == 0;
+  bool is_config_path =
+      !is_graph && !pz_preset_find(model) && pz_file_named(model) && !pz_preset_hub_like(model);
   return is_config_path ? pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes) : NULL;
 }

@@ -14,11 +14,6 @@ bool pz_is_zero_bubble(enum pz_pipeline_order order) {
   return order == PZ_PIPELINE_ZB_H1 || order == PZ_PIPELINE_ZB_2P;
 }
 
-uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage) {
-  uint32_t remaining_stages = stages - stage;
-  return order == PZ_PIPELINE_ZB_2P ? 2 * remaining_stages - 1 : remaining_stages;
-}
-
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order) {
   return pz_is_zero_bubble(order) || pz_is_v_pipeline(order);
 }

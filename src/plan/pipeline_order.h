@@ -28,9 +28,6 @@ bool pz_is_v_pipeline(enum pz_pipeline_order order);
 /* Returns whether the order is ZB-H1 or ZB-2P, the zero-bubble orders with one chunk per stage. */
 bool pz_is_zero_bubble(enum pz_pipeline_order order);
 
-/* Returns the forward passes that ZB-H1 and ZB-2P may run before the first backward pass. */
-uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage);
-
 /* Returns whether gradients of weights and of inputs are computed in separate passes. */
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order);
 

@@ -148,10 +148,6 @@ double pz_plan_host_optimizer_fraction(const struct pz_plan *plan) {
   return plan->offload_fraction > 0 ? plan->offload_fraction : 1;
 }
 
-enum pz_loss pz_plan_loss(const struct pz_plan *plan) {
-  return plan->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(plan)->loss;
-}
-
 /* Removes from the overlaps of a plan those of communication that it does not have. */
 int pz_plan_effective_overlap(const struct pz_plan *plan) {
   bool has_degrees = plan->dp && plan->tp;
@@ -246,7 +242,7 @@ void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, i
   const struct {
     const char *name;
     int64_t n;
-  } counts[] = {{"bf16_layers and bf16_first_layers", pz_plan_16bit_layers(plan)},
+  } counts[] = {{"bf16_layers and bf16_first_layers", plan->bf16_layers + plan->bf16_first_layers},
                 {"offload_layers", plan->offload_layers}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     if (counts[i].n > layers)

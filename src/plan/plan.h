@@ -116,9 +116,6 @@ int64_t pz_plan_offloaded_layers(const struct pz_plan *plan, int64_t layers);
 /* Returns the fraction of the parameters whose optimizer state is on the host. */
 double pz_plan_host_optimizer_fraction(const struct pz_plan *plan);
 
-/* Returns which memory the kernel of the loss keeps besides the logits. */
-enum pz_loss pz_plan_loss(const struct pz_plan *plan);
-
 /* Returns the plan's pipeline order, with its numbers of stages, chunks and microbatches. */
 struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan);
 
@@ -129,11 +126,6 @@ static inline const struct pz_framework *pz_plan_framework(const struct pz_plan 
 
 /* Returns the context-parallel degree, which is 1 if it is unset. */
 static inline int64_t pz_plan_cp(const struct pz_plan *plan) { return plan->cp ? plan->cp : 1; }
-
-/* Returns the number of first and last layers of the model whose GEMMs stay in 16 bit. */
-static inline int64_t pz_plan_16bit_layers(const struct pz_plan *plan) {
-  return plan->bf16_layers + plan->bf16_first_layers;
-}
 
 /* Returns the number of devices that the plan uses. */
 static inline int64_t pz_plan_devices(const struct pz_plan *plan) {

@@ -229,23 +229,16 @@ char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, c
   return buf;
 }
 
-const char *pz_word_at(const void *names, size_t i) { return ((const char *const *)names)[i]; }
-
-/* Raises the error that a word of n bytes is not among the names of a choice or a set (`info`). */
-static _Noreturn void reject_word(struct pz_call *call, enum pz_status status,
-                                  const struct pz_plan_field_info *info, const char *word,
-                                  size_t n) {
+/* Returns the position of a word of n bytes among the names of a choice or a set (`info`).  Raises
+ * an error with the given status if it is not among them. */
+static int find_word(struct pz_call *call, enum pz_status status,
+                     const struct pz_plan_field_info *info, const char *word, size_t n) {
   char names[400];
-  pz_text_join(names, sizeof names, pz_word_at, info->names);
+  for (int i = 0; info->names[i]; i++)
+    if (pz_text_is(word, n, info->names[i])) return i;
+  pz_text_join(names, sizeof names, pz_name_in_list, info->names);
   pz_raise(call, status, "%s is '%.*s'; accepted: %s%s", info->name, n < 60 ? (int)n : 60, word,
            info->kind == PZ_PLAN_KIND_SET ? "none, all, or a list of " : "", names);
-}
-
-/* Returns the position of a word of n bytes in a list of names that ends with NULL, or -1. */
-static int find_word(const char *const *names, const char *word, size_t n) {
-  for (int i = 0; names[i]; i++)
-    if (pz_text_is(word, n, names[i])) return i;
-  return -1;
 }
 
 /* Reads a set of names as bits: "all", "none", or names separated by commas or spaces.  Errors are
@@ -257,18 +250,15 @@ static int read_set(struct pz_call *call, enum pz_status status,
   if (strcmp(text, "none") == 0) return 0;
   for (const char *word = text;; word++) {
     size_t n = strcspn(word, ", ");
-    int i = find_word(info->names, word, n);
-    if (i < 0) reject_word(call, status, info, word, n);
-    set |= 1 << i;
+    set |= 1 << find_word(call, status, info, word, n);
     word += n;
     if (!*word) return set;
   }
 }
 
-/* Reads a field from text, which unsets it if it is empty.  Errors are raised with the given
- * status: PZ_BAD_USE for an argument, PZ_BAD_INPUT for a file. */
-static void read_field_text(struct pz_call *call, enum pz_status status, struct pz_plan *plan,
-                            enum pz_plan_field field, const char *text) {
+/* Reads a field from text, which unsets it if it is empty. */
+void pz_read_plan_field(struct pz_call *call, enum pz_status status, struct pz_plan *plan,
+                        enum pz_plan_field field, const char *text) {
   static const char *const states[] = {"off", "on", "false", "true", "0", "1", NULL};
   const struct pz_plan_field_info *info = &fields[field];
   if (!*text) {
@@ -282,15 +272,14 @@ static void read_field_text(struct pz_call *call, enum pz_status status, struct 
   case PZ_PLAN_KIND_LENGTH:
     pz_raise(call, status, "%s is '%.40s'; accepted: nothing, it is not read from texts",
              info->name, text);
-  case PZ_PLAN_KIND_CHOICE:
-    value = find_word(info->names, text, strlen(text));
-    if (value < 0) reject_word(call, status, info, text, strlen(text));
-    break;
+  case PZ_PLAN_KIND_CHOICE: value = find_word(call, status, info, text, strlen(text)); break;
   case PZ_PLAN_KIND_SET: value = read_set(call, status, info, text); break;
   case PZ_PLAN_KIND_SWITCH:
   case PZ_PLAN_KIND_FLAG: {
-    int state = find_word(states, text, strlen(text));
-    if (state < 0) pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
+    int state = 0;
+    while (states[state] && !pz_text_same(states[state], text)) state++;
+    if (!states[state])
+      pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
     value = state % 2;
     break;
   }
@@ -309,43 +298,34 @@ static void read_field_text(struct pz_call *call, enum pz_status status, struct 
   pz_plan_field_store(plan, field, value);
 }
 
-void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
-                        const char *text) {
-  read_field_text(call, PZ_BAD_USE, plan, field, text);
-}
-
 /* Arguments of pz_try_plan_field(), which states the field, and pz_plan_set(), which names it. */
 struct field_request {
   struct pz_plan *plan;
-  enum pz_plan_field field;
+  enum pz_plan_field field; /* PZ_PLAN_FIELDS if the field is named */
   const char *name, *text;
 };
 
-/* Reads a field from text within a border, so that pz_try_plan_field() can return false instead of
- * raising an error. */
-static void read_in_border(struct pz_call *call, void *ctx) {
+/* Sets the stated or the named field from text, within a border. */
+static void set_plan_field(struct pz_call *call, void *ctx) {
   const struct field_request *request = ctx;
-  pz_read_plan_field(call, request->plan, request->field, request->text);
+  enum pz_plan_field field = request->field;
+  char names[600];
+  if (field == PZ_PLAN_FIELDS) { /* the arguments of pz_plan_set() are checked first */
+    pz_require(call, request->plan, "plan");
+    pz_require(call, request->name, "name");
+    pz_require(call, request->text, "value");
+    field = pz_plan_field_find(request->name);
+    if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
+      pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", request->name,
+               pz_text_join(names, sizeof names, pz_plan_field_at, NULL));
+  }
+  pz_read_plan_field(call, PZ_BAD_USE, request->plan, field, request->text);
 }
 
 bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
                        struct pz_error *why) {
   struct field_request args = {plan, field, NULL, text};
-  return pz_border(read_in_border, &args, why) == PZ_OK;
-}
-
-/* Checks the arguments of pz_plan_set() and sets the field, within a border. */
-static void set_plan_field(struct pz_call *call, void *ctx) {
-  const struct field_request *request = ctx;
-  char names[600];
-  pz_require(call, request->plan, "plan");
-  pz_require(call, request->name, "name");
-  pz_require(call, request->text, "value");
-  enum pz_plan_field field = pz_plan_field_find(request->name);
-  if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
-    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", request->name,
-             pz_text_join(names, sizeof names, pz_plan_field_at, NULL));
-  pz_read_plan_field(call, request->plan, field, request->text);
+  return pz_border(set_plan_field, &args, why) == PZ_OK;
 }
 
 enum pz_status pz_plan_set(struct pz_plan *plan, const char *name, const char *value,
@@ -441,7 +421,9 @@ static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_pla
   case PZ_PLAN_KIND_FLAG: pz_text_copy(accepted, sizeof accepted, "true or false"); break;
   case PZ_PLAN_KIND_TEXT: pz_text_copy(accepted, sizeof accepted, "a text"); break;
   case PZ_PLAN_KIND_CHOICE:
-  case PZ_PLAN_KIND_SET: pz_text_join(accepted, sizeof accepted, pz_word_at, info->names); break;
+  case PZ_PLAN_KIND_SET:
+    pz_text_join(accepted, sizeof accepted, pz_name_in_list, info->names);
+    break;
   default:
     snprintf(accepted, sizeof accepted, "a number from %.10g to %.10g", info->least, info->most);
   }
@@ -480,5 +462,5 @@ void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz
   if (info->kind == PZ_PLAN_KIND_TEXT)
     *(const char **)(void *)((char *)plan + info->offset) = text; /* even an empty one */
   else
-    read_field_text(call, PZ_BAD_INPUT, plan, field, text);
+    pz_read_plan_field(call, PZ_BAD_INPUT, plan, field, text);
 }

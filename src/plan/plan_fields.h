@@ -49,9 +49,6 @@ const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);
 /* Returns word i of a list that ends with NULL, or "-" if there is none. */
 const char *pz_plan_word(const char *const *names, int i);
 
-/* Returns name i of a list that ends with NULL (pz_name_at). */
-const char *pz_word_at(const void *names, size_t i);
-
 /* Returns the name of field i, or NULL after the last one (pz_name_at). */
 const char *pz_plan_field_at(const void *unused, size_t i);
 
@@ -73,10 +70,10 @@ void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan);
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size);
 
 /* Sets a field from text; "" unsets it.  A set is "none", "all", or names separated by commas or
- * spaces.  The value of a text field is not copied.  Raises PZ_BAD_USE for a text that the field
- * does not accept. */
-void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
-                        const char *text);
+ * spaces.  The value of a text field is not copied.  Raises `status` for a text that the field does
+ * not accept: PZ_BAD_USE for an argument, PZ_BAD_INPUT for a file. */
+void pz_read_plan_field(struct pz_call *call, enum pz_status status, struct pz_plan *plan,
+                        enum pz_plan_field field, const char *text);
 
 /* Like pz_read_plan_field(), but returns false and the error in *why, which may be NULL, if the
  * field does not accept the text.  The plan is then unchanged. */

@@ -194,7 +194,8 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
   if (given_16bit && !pz_plan_format(plan))
     pz_raise(call, PZ_BAD_USE, "%s with precision %s; accepted: fp8, nvfp4", given_16bit,
              precision);
-  bool lacks_block_scales = chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip);
+  bool scales_blocks = !chip || chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip);
+  bool lacks_block_scales = chip && pz_chip_built(chip) && !scales_blocks;
   if (plan->fp8_recipe == PZ_FP8_MX && lacks_block_scales)
     pz_raise(call, PZ_BAD_USE,
              "fp8_recipe mxfp8 on chip %s, whose tensor cores do not scale blocks; accepted: "
@@ -221,7 +222,7 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
     is_known = strcmp(attention_libraries[i], library) == 0;
   if (!is_known)
     pz_raise(call, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", library,
-             pz_text_join(names, sizeof names, pz_word_at, attention_libraries));
+             pz_text_join(names, sizeof names, pz_name_in_list, attention_libraries));
   pz_must(call, pz_lora_parse(filled.peft, &lora, pz_call_error(call)));
   if (!lora.rank) filled.peft = NULL;
   fill_degrees(call, &filled);

@@ -89,20 +89,13 @@ static void split_words(struct plan_words *words, const char *text) {
   }
 }
 
-/* Returns the next word, or NULL if there is none or a comma separates it from the word before. */
-static const char *next_word(const struct plan_words *words) {
-  if (words->next == words->n || words->word[words->next].after_comma) return NULL;
-  return words->word[words->next].text;
-}
-
 /* Reads and returns the next word as the value of a field or setting; messages call it `name`.
- * Raises PZ_BAD_USE if there is no such word. */
+ * Raises PZ_BAD_USE if there is no next word, or a comma separates it from the word before. */
 static const char *read_value(struct plan_words *words, const char *name) {
-  const char *value = next_word(words);
-  if (!value)
+  if (words->next == words->n || words->word[words->next].after_comma)
     pz_raise(words->call, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
   words->next++;
-  return value;
+  return words->word[words->next - 1].text;
 }
 
 /* Returns the field that a word like "--tp" names, or PZ_PLAN_FIELDS if it names none. */
@@ -142,7 +135,7 @@ static void set_field(struct plan_words *words, enum pz_plan_field field, const 
     double percent = strtod(value, NULL);
     value = pz_format(words->call, "%.10g", info->most > 1 ? percent : percent / 100);
   }
-  pz_read_plan_field(words->call, &words->given, field, value);
+  pz_read_plan_field(words->call, PZ_BAD_USE, &words->given, field, value);
 }
 
 /* Returns the number of words of a phrase if the next words match it, otherwise 0.  Sets *value to
@@ -180,9 +173,9 @@ static void read_next(struct plan_words *words) {
   if (field != PZ_PLAN_FIELDS) { /* its value is the next word; a switch without a value is on */
     const struct pz_plan_field_info *info = pz_plan_field(field);
     bool is_switch = info->kind == PZ_PLAN_KIND_SWITCH || info->kind == PZ_PLAN_KIND_FLAG;
-    const char *value = next_word(words);
-    bool has_no_state = is_switch && (!value || !is_among(states, value));
-    set_field(words, field, has_no_state ? "on" : read_value(words, info->name));
+    bool has_value = words->next < words->n && !words->word[words->next].after_comma;
+    bool has_state = has_value && is_among(states, words->word[words->next].text);
+    set_field(words, field, is_switch && !has_state ? "on" : read_value(words, info->name));
     return;
   }
   enum pz_plan_field switched_off =

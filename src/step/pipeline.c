@@ -127,8 +127,12 @@ static void append_both_gradients(struct pass_list *list, bool far) {
  * could make the step longer (Graham, SIAM J. Appl. Math. 17, 1969). */
 static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order order, uint32_t stages,
                              uint32_t stage) {
-  uint32_t in_flight = pz_zero_bubble_in_flight(order, stages, stage);
-  uint32_t first_in_flight = pz_zero_bubble_in_flight(order, stages, 0);
+  /* forward passes that this stage and the first one may run before the first backward pass */
+  uint32_t in_flight = stages - stage, first_in_flight = stages;
+  if (order == PZ_PIPELINE_ZB_2P) {
+    in_flight = 2 * in_flight - 1;
+    first_in_flight = 2 * stages - 1;
+  }
   uint32_t weights = 0;
   while (weights < list->microbatches) {
     bool has_forward = list->forwards[NEAR] < list->microbatches;

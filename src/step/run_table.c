@@ -293,16 +293,13 @@ __attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *
   return false;
 }
 
-/* Returns the i-th word of the NULL-terminated list ctx, for pz_text_join(). */
-static const char *word_of(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
-
 /* Refuses the word in a column and lists the accepted ones.  Returns false. */
 static bool refuse_word(const struct reader *reader, int column, const char *const *words,
                         struct pz_run_row *row) {
   char accepted[120];
   return refuse_row(row, "%s '%.60s' is not covered; accepted: %s", column_heading(column),
                     cell_text(reader, column),
-                    pz_text_join(accepted, sizeof accepted, word_of, words));
+                    pz_text_join(accepted, sizeof accepted, pz_name_in_list, words));
 }
 
 /* Returns false with a reason if a word of the row is not accepted, or if the run trains on images,

@@ -150,7 +150,7 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
   else
     pz_must(call, pz_workload_load(job->model, &options, workload, err));
   bool wide_predict = plan->bf16_modules & PZ_WIDE_PREDICT;
-  if (pz_plan_16bit_layers(plan) || wide_predict)
+  if (plan->bf16_layers || plan->bf16_first_layers || wide_predict)
     pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, wide_predict);
 }
 

@@ -511,7 +511,8 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
     pass.saved_bytes -= unsaved_bytes;
     pass.net_backward_bytes += unsaved_bytes;
   }
-  enum pz_loss loss = pz_plan_loss(plan);
+  /* memory that the kernel of the loss keeps besides the logits */
+  enum pz_loss loss = plan->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(plan)->loss;
   if (is_titan_head(walk, i)) { /* record_titan_head() covers its backward pass */
     pass.saved_bytes = BF16_BYTES * (double)layer->logits + (double)layer->output_bytes;
     pass.forward_peak = pass.saved_bytes;

@@ -74,17 +74,15 @@ void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum p
   pz_db_exec(call, db, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY");
 }
 
-void pz_db_close(struct pz_db *db) {
+void pz_db_close(void *ctx) {
+  struct pz_db *db = ctx;
   sqlite3_close(db->conn);
   db->conn = NULL;
 }
 
-/* Closes a database when its call ends (a callback of pz_defer). */
-static void close_database(void *db) { pz_db_close(db); }
-
 struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode) {
   struct pz_db *db = pz_alloc(call, 1, sizeof *db);
-  pz_defer(call, close_database, db);
+  pz_defer(call, pz_db_close, db);
   pz_db_open(call, db, path, mode);
   return db;
 }

@@ -30,7 +30,7 @@ struct pz_db {
 void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode);
 
 /* Closes a database that is open. */
-void pz_db_close(struct pz_db *db);
+void pz_db_close(void *db);
 
 /* Returns a database that is closed when the call ends, or with pz_close(). */
 struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode);

@@ -137,7 +137,7 @@ static inline void read_field_in_border(struct pz_call *call, void *ctx) {
   if (x->json)
     pz_read_plan_json_field(&results, x->plan, x->field, x->json);
   else
-    pz_read_plan_field(&results, x->plan, x->field, x->text);
+    pz_read_plan_field(&results, PZ_BAD_USE, x->plan, x->field, x->text);
 }
 
 static inline enum pz_status try_read_plan_field(struct pz_plan *p, enum pz_plan_field f,

@@ -91,8 +91,6 @@ static void numbers_do_not_wrap(void **state) {
   assert_int_equal(pz_ceil_div(8, 2), 4);
 }
 
-static const char *word_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
-
 static void text_for_people(void **state) {
   (void)state;
   static const char *const words[] = {"gpt2", "gpt2-xl", "bert-large", NULL};
@@ -114,10 +112,11 @@ static void text_for_people(void **state) {
   assert_string_equal(pz_text_duration(buf, sizeof buf, 125), "2 min 05 s");
   assert_string_equal(pz_text_duration(buf, sizeof buf, 12000), "3 h 20 min");
   assert_string_equal(pz_text_duration(buf, sizeof buf, -1), "?");
-  assert_string_equal(pz_text_nearest("bert-lage", word_at, words), "bert-large");
-  assert_null(pz_text_nearest("llama", word_at, words));
-  assert_string_equal(pz_text_join(buf, sizeof buf, word_at, words), "gpt2, gpt2-xl, bert-large");
-  assert_string_equal(pz_text_join(buf, 12, word_at, words), "gpt2, gp...");
+  assert_string_equal(pz_text_nearest("bert-lage", pz_name_in_list, words), "bert-large");
+  assert_null(pz_text_nearest("llama", pz_name_in_list, words));
+  assert_string_equal(pz_text_join(buf, sizeof buf, pz_name_in_list, words),
+                      "gpt2, gpt2-xl, bert-large");
+  assert_string_equal(pz_text_join(buf, 12, pz_name_in_list, words), "gpt2, gp...");
 }
 
 /* UTF-8 stays, C0, delete and C1 do not. */
@@ -164,9 +163,9 @@ static void what_was_meant_is_listed(void **state) {
               {"moon", ""}};
   char buf[80];
   for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-    assert_string_equal(pz_text_meant(buf, sizeof buf, want[i].word, word_at, chips),
+    assert_string_equal(pz_text_meant(buf, sizeof buf, want[i].word, pz_name_in_list, chips),
                         want[i].meant);
-  pz_text_meant(buf, 24, "a100", word_at, chips);
+  pz_text_meant(buf, 24, "a100", pz_name_in_list, chips);
   assert_int_equal(strlen(buf), 23);
 }
 

@@ -195,7 +195,8 @@ static void random_common(uint64_t *r, const struct pz_chip *chip, int64_t layer
   if (pz_chip_can_run(chip, (enum pz_precision)precision, NULL) != PZ_OK) return;
   p->precision = precision;
   if (precision == PZ_PRECISION_FP8 && below(&own, 2))
-    p->fp8_recipe = (int)below(&own, pz_chip_scales_blocks(chip) ? PZ_FP8_RECIPES : PZ_FP8_MX);
+    p->fp8_recipe = (int)below(
+        &own, chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip) ? PZ_FP8_RECIPES : PZ_FP8_MX);
   if (!below(&own, 3)) p->bf16_layers = 1 + below(&own, (uint32_t)pz_min(layers, 4));
   if (!below(&own, 4)) p->act_precision = 1;
   if (!below(&own, 3) && p->bf16_layers < layers)
