@@ -10,12 +10,8 @@ bool pz_is_v_pipeline(enum pz_pipeline_order order) {
          order == PZ_PIPELINE_DUALPIPE;
 }
 
-bool pz_is_zero_bubble(enum pz_pipeline_order order) {
-  return order == PZ_PIPELINE_ZB_H1 || order == PZ_PIPELINE_ZB_2P;
-}
-
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order) {
-  return pz_is_zero_bubble(order) || pz_is_v_pipeline(order);
+  return order == PZ_PIPELINE_ZB_H1 || order == PZ_PIPELINE_ZB_2P || pz_is_v_pipeline(order);
 }
 
 uint32_t pz_pipeline_chunks(enum pz_pipeline_order order) {

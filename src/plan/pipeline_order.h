@@ -25,9 +25,6 @@ struct pz_pipeline_shape {
 /* Returns whether every microbatch passes each stage twice: ZB-V, DualPipeV and DualPipe. */
 bool pz_is_v_pipeline(enum pz_pipeline_order order);
 
-/* Returns whether the order is ZB-H1 or ZB-2P, the zero-bubble orders with one chunk per stage. */
-bool pz_is_zero_bubble(enum pz_pipeline_order order);
-
 /* Returns whether gradients of weights and of inputs are computed in separate passes. */
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order);
 

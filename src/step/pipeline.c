@@ -382,12 +382,12 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
     uint32_t n_passes = 0;
     for (uint32_t stage = 0; stage < line->stages; stage++) {
       struct pass_list list = {.passes = passes + n_passes, .microbatches = line->microbatches};
-      if (pz_is_zero_bubble(pipeline->order))
-        list_zero_bubble(&list, pipeline->order, line->stages, stage);
-      else if (pipeline->order == PZ_PIPELINE_ZB_V)
+      if (pipeline->order == PZ_PIPELINE_ZB_V)
         list_zb_v(&list, line->stages, stage);
-      else
+      else if (pz_is_v_pipeline(pipeline->order))
         list_dualpipe(&list, line->stages, stage);
+      else
+        list_zero_bubble(&list, pipeline->order, line->stages, stage);
       simulation.stages[stage].list = list.passes;
       simulation.stages[stage].n = list.n;
       n_passes += list.n;
@@ -468,7 +468,8 @@ double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
     }
     bound_s = pz_fmax(bound_s, pipeline->microbatches * own_s + before_s);
     /* zero-bubble orders may compute weight gradients while a microbatch returns */
-    double back_s = pz_is_zero_bubble(pipeline->order) ? 0 : pipeline->backward_s[stage];
+    bool may_wait = pz_pipeline_splits_backward(pipeline->order);
+    double back_s = may_wait ? 0 : pipeline->backward_s[stage];
     before_s += pipeline->forward_s[stage] + back_s;
   }
   return bound_s;
