@@ -123,16 +123,6 @@ static void read_field(struct pz_fields *file, const struct pz_key *row, struct 
   }
 }
 
-/* Refuses the rate of a core in field `key` if all cores together cannot draw the full rate. */
-static void check_core_rate(struct pz_fields *file, const char *key, const struct pz_chip *chip,
-                            double rate, double core_rate) {
-  char accepted[80];
-  double least = rate / (double)pz_min(chip->tensor.cores, chip->vector.cores);
-  bool is_given = file->status == PZ_OK && pz_fields_value(file, key);
-  snprintf(accepted, sizeof accepted, "a number from %g to %g", least, 1e18);
-  if (is_given && core_rate < least) pz_fields_refuse(file, key, accepted);
-}
-
 /* Refuses a field whose value is less than `least`, which messages call least_name. */
 static void check_least(struct pz_fields *file, const char *key, int64_t value, int64_t least,
                         const char *least_name) {
@@ -175,15 +165,24 @@ void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *obj
   struct pz_fields file = pz_fields_of(call, name, object);
   file.any_units = any_units || json_is_true(json_object_get(object, "any_units"));
   struct pz_chip chip = {0};
+  char accepted[80];
   for (size_t i = 0; i < sizeof listed_first / sizeof *listed_first; i++)
     (void)pz_fields_value(&file, listed_first[i]); /* messages list these first */
   for (size_t i = 0; i < N_FIELDS; i++) read_field(&file, &chip_fields[i].row, &chip);
   /* By default, the buffer of a vector core has 16 bytes for each lane. */
   if (!chip.vector.local_bytes) chip.vector.local_bytes = pz_max(16 * chip.vector.lanes, 1024);
-  check_core_rate(&file, "glb.core_bytes_per_s", &chip, chip.glb_bytes_per_s,
-                  chip.glb_core_bytes_per_s);
-  check_core_rate(&file, "hbm.core_bytes_per_s", &chip, pz_chip_hbm_bytes_per_s(&chip),
-                  chip.hbm.core_bytes_per_s);
+  /* all cores together must be able to draw the full rates of the global buffer and of HBM */
+  const struct {
+    const char *key;
+    double rate, core_rate;
+  } rates[] = {{"glb.core_bytes_per_s", chip.glb_bytes_per_s, chip.glb_core_bytes_per_s},
+               {"hbm.core_bytes_per_s", pz_chip_hbm_bytes_per_s(&chip), chip.hbm.core_bytes_per_s}};
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+    double least = rates[i].rate / (double)pz_min(chip.tensor.cores, chip.vector.cores);
+    bool is_given = file.status == PZ_OK && pz_fields_value(&file, rates[i].key);
+    snprintf(accepted, sizeof accepted, "a number from %g to %g", least, 1e18);
+    if (is_given && rates[i].core_rate < least) pz_fields_refuse(&file, rates[i].key, accepted);
+  }
   if (chip.package.io_dies && pz_tech_is_library(pz_tech_at(chip.package.io_tech)))
     pz_fields_refuse(&file, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(&file, ignored, sizeof ignored / sizeof *ignored);

@@ -65,14 +65,17 @@ static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
   return value;
 }
 
-/* Adds keys to those that were asked for. */
-static void remember_keys(struct pz_fields *fields, const char *keys) {
-  for (int i = 0; i < fields->n_asked; i++)
-    if (fields->asked[i] == keys || strcmp(fields->asked[i], keys) == 0) return;
-  assert(fields->n_asked < PZ_FIELDS_MOST);
-  if (fields->n_asked == PZ_FIELDS_MOST) return;
-  fields->asked[fields->n_asked] = keys;
-  fields->n_asked++;
+/* Adds n keys to those that were asked for. */
+void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    bool is_known = false;
+    for (int k = 0; k < fields->n_asked && !is_known; k++)
+      is_known = fields->asked[k] == keys[i] || strcmp(fields->asked[k], keys[i]) == 0;
+    assert(is_known || fields->n_asked < PZ_FIELDS_MOST);
+    if (is_known || fields->n_asked == PZ_FIELDS_MOST) continue;
+    fields->asked[fields->n_asked] = keys[i];
+    fields->n_asked++;
+  }
 }
 
 /* Returns the beginning of the next alternative in "a|b|c", or NULL after the last. */
@@ -85,7 +88,7 @@ static const char *next_alternative(const char *alternative) {
  * alternative in `key`; or NULL, with the name of the first alternative. */
 static const json_t *find_value(struct pz_fields *fields, const char *keys, char key[LONGEST_KEY]) {
   char found[80];
-  remember_keys(fields, keys);
+  pz_fields_allow(fields, &keys, 1);
   /* Files are objects, but the entries of a list need not be. */
   if (fields->status == PZ_OK && fields->root && !json_is_object(fields->root))
     store_error(fields, "%s is %s; accepted: an object", fields->name,
@@ -109,10 +112,6 @@ void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *ac
 const json_t *pz_fields_value(struct pz_fields *fields, const char *keys) {
   char key[LONGEST_KEY];
   return find_value(fields, keys, key);
-}
-
-void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n) {
-  for (size_t i = 0; i < n; i++) remember_keys(fields, keys[i]);
 }
 
 /* Returns the integer of a field, or `absent`; stores an error if it is required and absent. */

@@ -236,13 +236,6 @@ const char *pz_run_file_inputs(const struct pz_run_file *file) { return file->in
 
 const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file) { return &file->rounds; }
 
-/* Writes the index of a box on each axis of the search space, such as "3 0 12". */
-static void format_indices(const uint8_t *indices, char *text, size_t size) {
-  size_t used = 0;
-  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-    used += (size_t)snprintf(text + used, size - used, "%s%d", axis ? " " : "", indices[axis]);
-}
-
 /* Replaces the table of boxes: how the search closed each part of the space, with the bound that
  * excluded it. */
 static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
@@ -254,9 +247,15 @@ static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
   for (uint32_t run = 0; run < tables->n_runs; run++)
     for (uint32_t i = 0; i < tables->runs[run].n_boxes; i++) {
       const struct pz_closed_box *closed = &tables->runs[run].boxes[i];
+      /* the lowest and the highest index of the box on each axis, such as "3 0 12" */
       char lowest[8 * PZ_AXES], highest[8 * PZ_AXES];
-      format_indices(closed->box.lo, lowest, sizeof lowest);
-      format_indices(closed->box.hi, highest, sizeof highest);
+      size_t n_lowest = 0, n_highest = 0;
+      for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+        n_lowest += (size_t)snprintf(lowest + n_lowest, sizeof lowest - n_lowest, "%s%d",
+                                     axis ? " " : "", closed->box.lo[axis]);
+        n_highest += (size_t)snprintf(highest + n_highest, sizeof highest - n_highest, "%s%d",
+                                      axis ? " " : "", closed->box.hi[axis]);
+      }
       sqlite3_bind_int64(stmt, 1, run);
       sqlite3_bind_int64(stmt, 2, i);
       sqlite3_bind_int64(stmt, 3, closed->box.kind);
