@@ -1,10 +1,12 @@
 /* Time and energy of flash attention.
  *
- * Terms: GEMMs of blocks of queries and keys, the softmax of their scores, the ends of an item,
- * start-up, HBM traffic, and for serving a kernel that moves keys and values to a cache.  HBM
- * traffic overlaps with everything but the start-up.  Simplifications: items are spread evenly over
- * the cores except for the longest one; scores are exact blocks; the kernels of all libraries have
- * the same form, with different constants. */
+ * An item is a block of queries of one head, on which one core works.  Terms: GEMMs of blocks of
+ * queries and keys, the softmax of their scores, a fixed time at the beginning and the end of each
+ * item, start-up, HBM traffic, and for serving a kernel that moves keys and values to a cache.  HBM
+ * traffic overlaps with everything but the start-up and this kernel.  Simplifications: items are
+ * spread evenly over the cores except for the longest one; causal attention computes square blocks
+ * as a whole if the mask crosses them; the kernels of all libraries have the same form, with
+ * different constants. */
 #include "cost/attention.h"
 
 #include <math.h>
@@ -61,8 +63,9 @@ static bool find_kernel(const struct pz_chip *chip, const struct pz_attention_wo
   return false;
 }
 
-/* Returns the seconds of a measured kernel, without HBM traffic.  An item is a block of queries of
- * one head.  Causal attention computes the part computed_part of the scores.
+/* Returns the seconds of a measured kernel for all items, without HBM traffic: the work of the mean
+ * core and the time by which the last core ends later, at least the time of the longest item.
+ * Causal attention computes the part computed_part of the scores.
  *
  * GEMMs and softmax of different blocks of keys overlap in part, so the root of the sum of their
  * squares is used.  Backward kernels of GPUs hold five operands of a block at a time, so that heads
@@ -81,7 +84,7 @@ static double measured_s(const struct pz_chip *chip, const struct pz_attention_w
   if (has_smaller_blocks && (double)dims->k > STATED_WIDTH)
     block_slowdown = sqrt((double)dims->k / STATED_WIDTH);
   double gemm_s = block_slowdown * 2 * GEMMS[attention->direction] * padded_width / core_rate;
-  double ends_s = kernel->row_s * padded_width / STATED_WIDTH;
+  double ends_s = kernel->row_s * padded_width / STATED_WIDTH; /* beginning and end of an item */
   /* With more tensor cores than vector cores, items that run at the same time get fewer lanes each
    * and the longest one ends later, so a kernel may be faster if it leaves tensor cores idle. */
   double cores = fmin((double)chip->vector.cores, all_cores);
@@ -92,7 +95,7 @@ static double measured_s(const struct pz_chip *chip, const struct pz_attention_w
     /* hypot() is avoided because its result differs between libraries. */
     double score_s = sqrt(gemm_s * gemm_s + softmax_s * softmax_s);
     double item_s = kernel->queries * (double)dims->n * score_s;
-    double pieces = 1;
+    double pieces = 1; /* into which the keys of an item are cut, so that idle cores get work */
     if (attention->cache_bytes > 0) pieces = fmin(kernel->splits, fmax(cores / items, 1));
     double longest_s = ends_s + item_s / pieces;
     double mean_s = items / cores * (ends_s + computed_part * item_s);
@@ -102,16 +105,19 @@ static double measured_s(const struct pz_chip *chip, const struct pz_attention_w
   return least_s;
 }
 
-/* If each of m queries has at most n keys, the scores are a band of m x n without a triangle of n^2
- * / 2 at the first queries, which leaves the part 1 - r / 2 with r = n / m.  Blocks of queries at
- * the edges of the band are computed whole. */
+/* Returns the part of m x n scores that a causal kernel computes.  If each of m queries has at most
+ * n keys, the scores are a band of m x n without a triangle of n^2 / 2 at the first queries, which
+ * leaves the part 1 - r / 2 with r = n / m.  Blocks of `queries` queries and keys at the edges of
+ * the band are computed as a whole; half of each is beyond the edge. */
 double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double queries) {
   double m = (double)(span > dims->m ? span : dims->m), n = (double)dims->n, r = fmin(n / m, 1);
   double edges = queries / n * (2 - r) / 2;
   return fmin(1 - r / 2 + edges, fmax(m / n, 1));
 }
 
-/* HBM traffic overlaps with the compute; start-up and the kernel that fills the cache do not. */
+/* Estimates flash attention on a chip, by its measured kernel or else from the data sheet: sets
+ * *out to latency, energy and bottleneck, and *work to the energy and the time of each resource.
+ * HBM traffic overlaps with the compute; start-up and the kernel that fills the cache do not. */
 void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_work *attention,
                        struct pz_estimate *out, struct pz_work *work) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
@@ -130,12 +136,14 @@ void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_wor
   if (is_measured) {
     compute_s = measured_s(chip, attention, &kernel, items, computed_part);
   } else {
-    /* On a chip known only by its data sheet, every item of a round takes as long as the longest,
-     * and the softmax overlaps with the GEMMs. */
+    /* On a chip known only by its data sheet, the softmax overlaps with the GEMMs, and the cores
+     * work in rounds of one item each. A causal mask shortens rounds to computed_part on average,
+     * but some items have all keys. */
     double cores = (double)chip->tensor.cores, rounds = ceil(items / cores);
     double core_rate =
         pz_chip_tensor_flop_per_s(chip) * chip->calibration.tensor_efficiency / cores;
-    compute_s = fmax(fmax(rounds * computed_part, 1) * item_flop / core_rate, softmax_s);
+    double whole_items = fmax(rounds * computed_part, 1); /* of one core, one after the other */
+    compute_s = fmax(whole_items * item_flop / core_rate, softmax_s);
   }
   double hbm_s =
       attention->bytes / (pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency);
@@ -155,7 +163,7 @@ void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_wor
       .startup_s = startup_s + write_s,
       .core_s = compute_s,
       .hbm_s = hbm_s,
-      .array_s = compute_s,
+      .array_s = compute_s, /* the kernel uses tensor cores and vector lanes all the time */
       .lane_s = compute_s};
   *out = (struct pz_estimate){.latency_s = startup_s + work_s + write_s,
                               .energy_j = work->core_j + work->outside_j,

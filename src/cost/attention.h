@@ -7,9 +7,9 @@
  * of a kernel are: efficiency, the part of the chip's peak rate that the GEMMs reach; cycles, of a
  * vector lane for a score (softmax); queries of an item; row_s, the time of both ends of an item at
  * head width 128; tail, the part of the longest item's time by which cores end apart in causal
- * attention; splits, into how many pieces the keys of a cache are cut at most if there are fewer
- * items than cores; startup_s.  A missing backward kernel is the forward kernel with 5/2 of the
- * work, a missing library the default. */
+ * attention; splits, the largest number of pieces into which the keys of a cache are cut if there
+ * are fewer items than cores; startup_s.  A missing backward kernel is the forward kernel with 5/2
+ * of the work, a missing library the default. */
 #ifndef PZ_COST_ATTENTION_H
 #define PZ_COST_ATTENTION_H
 

@@ -49,8 +49,9 @@ struct group_fit {
   struct pz_progress *progress; /* may be NULL */
 };
 
-/* Returns the mean loss over the rows of a group, including the prior of its constants.  `ctx` is
- * the struct group_fit.  Raises PZ_STOPPED if the user has stopped the fit. */
+/* Returns the mean loss over the rows of a group with the present constants of the chip, plus the
+ * penalty for constants that left their initial values.  `ctx` is the struct group_fit.  Raises
+ * PZ_STOPPED if the user has stopped the fit. */
 static double group_loss(void *ctx) {
   struct group_fit *group = ctx;
   double sum = 0;
@@ -231,9 +232,10 @@ static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_us
   if (group->n_rows == 0) return;
   uint32_t n_found = group->n_rows;
   if (n_found > PZ_CALIBRATE_MOST_ROWS) group->n_rows = PZ_CALIBRATE_MOST_ROWS;
-  for (uint32_t i = 0; i < group->n_rows; i++)
+  for (uint32_t i = 0; i < group->n_rows; i++) /* keep rows at even distances */
     rows[i] = rows[(uint64_t)i * n_found / group->n_rows];
 
+  /* Add the constants of the group to the fit, and search. */
   if (key->fp8) {
     struct constant_list list = {.base = &group->chip->calibration};
     list.keys = pz_calibration_constants(&list.n);
@@ -260,7 +262,8 @@ struct validated_errors {
   bool an_op_is_worse; /* the mean error of one operator rose by more than a tenth */
 };
 
-/* Returns a group's errors before and after the fit, over rows that it did not use (or all). */
+/* Returns the mean errors of a group's rows on the chip `before` and on the fitted chip, over the
+ * rows that the fit did not use, or over all if `is_used` is NULL. */
 static struct validated_errors validate_group(const struct pz_chip *before, struct group_fit *group,
                                               const bool *is_used, const struct group_key *key) {
   static const double MOST_RISE = 1.1;
@@ -278,7 +281,8 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
     }
     errors.before += sum[0];
     errors.after += sum[1];
-    if (sum[1] > MOST_RISE * sum[0]) errors.an_op_is_worse = true;
+    if (sum[1] > MOST_RISE * sum[0])
+      errors.an_op_is_worse = true; /* both sums have the same rows */
   }
   pz_close(group->call, cost[1]);
   pz_close(group->call, cost[0]);
@@ -315,9 +319,10 @@ static void fit_groups(struct pz_call *call, struct pz_chip *chip,
   groups[n_groups++] = (struct group_key){"", true, "fp8 products"};
   const char *progress_name = is_used ? "fit to one half" : "fit to all";
   pz_progress_next(progress, progress_name, "kernels", (uint64_t)n_groups);
+  /* Fit each group, and undo the fit if it fails its validation. */
   for (int i = 0; i < n_groups; i++) {
     const struct group_key *key = &groups[i];
-    pz_progress_add(progress, i > 0);
+    pz_progress_add(progress, i > 0); /* the group before is finished */
     bool is_rejected = false;
     for (uint32_t r = 0; rejected && r < rejected->n && !is_rejected; r++)
       is_rejected = strcmp(pz_vec_at(rejected, struct pz_rejected_fit, r)->name, key->name) == 0;
@@ -354,10 +359,13 @@ static void sums_to_means(struct pz_fit_residual *residual) {
   if (residual->held) residual->held_half /= residual->held;
 }
 
-/* Reports the mean errors of each operator that has rows, and of all rows.  errors[] are those of
- * the old chip and of the chips fitted to the half with is_used[i] and to all rows. */
+/* The chips whose errors are reported: the old one, and those fitted to half and to all rows. */
+enum { OLD, HALF_FITTED, FITTED, CHIPS };
+
+/* Reports the mean errors of each operator that has rows, and of all rows.  errors[] has the errors
+ * of the rows for each of the CHIPS.  The half that HALF_FITTED was fitted to has is_used[i]. */
 static void report_residuals(struct pz_call *call, const struct pz_measured *measured,
-                             const double *const errors[3], const bool *is_used,
+                             const double *const errors[CHIPS], const bool *is_used,
                              struct pz_calibrated *result) {
   struct pz_vec residuals;
   pz_vec_init(&residuals, call->arena, sizeof(struct pz_fit_residual));
@@ -368,14 +376,14 @@ static void report_residuals(struct pz_call *call, const struct pz_measured *mea
       struct pz_fit_residual *const sums[] = {&residual, &result->all};
       for (int s = 0; s < 2; s++) {
         sums[s]->rows++;
-        sums[s]->before += fabs(errors[0][i]);
-        sums[s]->after += fabs(errors[2][i]);
+        sums[s]->before += fabs(errors[OLD][i]);
+        sums[s]->after += fabs(errors[FITTED][i]);
         if (is_used[i]) {
-          sums[s]->fitted_half += fabs(errors[1][i]);
+          sums[s]->fitted_half += fabs(errors[HALF_FITTED][i]);
           continue;
         }
         sums[s]->held++;
-        sums[s]->held_half += fabs(errors[1][i]);
+        sums[s]->held_half += fabs(errors[HALF_FITTED][i]);
       }
     }
     if (residual.rows == 0) continue;
@@ -388,9 +396,9 @@ static void report_residuals(struct pz_call *call, const struct pz_measured *mea
   result->n_residuals = residuals.n;
 }
 
-/* Appends a constant to the list of changes if the fit changed it.  Three structs contain its
- * value: `old` that of the old chip (NULL if this has no such kernel), `initial` that at the
- * beginning of the search, and `fitted` that of the fitted chip. */
+/* Appends a constant to the list of changes if its value on the fitted chip is not that on the old
+ * one.  Three structs contain its value: `old` on the old chip (NULL if this has no such kernel),
+ * `initial` at the beginning of the search, and `fitted` on the fitted chip. */
 static void append_change(struct pz_call *call, struct pz_vec *changes, const char *kernel,
                           const struct pz_key *key, const void *old, const void *initial,
                           const void *fitted) {
@@ -469,15 +477,15 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
         use_next = !use_next;
       }
   }
-  const double *errors[3];
+  const double *errors[CHIPS];
   struct pz_vec rejected;
   pz_vec_init(&rejected, call->arena, sizeof(struct pz_rejected_fit));
-  errors[0] = pz_calibration_errors(&work, chip, measured);
-  check_times(call, chip, measured, errors[0]);
+  errors[OLD] = pz_calibration_errors(&work, chip, measured);
+  check_times(call, chip, measured, errors[OLD]);
   fit_groups(call, half_fitted, measured, is_used, &rejected, progress);
-  errors[1] = pz_calibration_errors(&work, half_fitted, measured);
+  errors[HALF_FITTED] = pz_calibration_errors(&work, half_fitted, measured);
   fit_groups(call, fitted, measured, NULL, &rejected, progress);
-  errors[2] = pz_calibration_errors(&work, fitted, measured);
+  errors[FITTED] = pz_calibration_errors(&work, fitted, measured);
 
   struct pz_calibrated result = {
       .chip = fitted, .rejected = rejected.items, .n_rejected = rejected.n};
@@ -487,9 +495,11 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
   int n_kernels = chip->calibration.n_kernels;
   const char **kept = pz_alloc(call, (size_t)n_kernels + 2, sizeof *kept);
   uint32_t n = 0;
-  for (int k = -2; k < n_kernels; k++) { /* GEMMs of 16 bits, fp8 GEMMs, and the kernels */
+  enum { GEMMS_16 = -2, GEMMS_8 = -1 }; /* groups before those of the kernels */
+  for (int k = GEMMS_16; k < n_kernels; k++) {
     const char *kernel = k < 0 ? "" : chip->calibration.kernels[k].kind;
-    const struct group_key key = {kernel, k == -1, k < -1 ? "products" : "fp8 products"};
+    const struct group_key key = {kernel, k == GEMMS_8,
+                                  k == GEMMS_16 ? "products" : "fp8 products"};
     bool has_rows = false;
     for (uint32_t i = 0; i < measured->n && !has_rows; i++)
       has_rows = row_depends_on(&measured->rows[i], &key);

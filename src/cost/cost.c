@@ -75,7 +75,8 @@ static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
   return numbers ^ tiles ^ (uint64_t)chip->cold;
 }
 
-/* The network is `net`, or else one level with the links of the chip, or else none. */
+/* Replaces the chip and all numbers that are derived from it.  The network is `net`, or if this is
+ * NULL, one level with the links of the chip, or none if the chip has no links. */
 void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net) {
   static const int64_t ANY_DEVICES = INT64_C(1) << 32; /* more than any group has */
@@ -117,11 +118,12 @@ struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
 
 /* ---- GEMMs ----------------------------------------------------------------------------------- */
 
-/* Finds the mapping of a GEMM.  For a GPU known only by its data sheet, the tiles are those that
- * are fastest at the clock that its technology sustains, because arithmetic that HBM traffic hides
- * at the nominal clock does not stay hidden if the power limit lowers the clock.  For such GPUs,
- * and if `by_hbm` is false, HBM traffic does not influence the choice: the mapping is found with a
- * practically unlimited HBM rate, and times are then scaled back to the nominal chip. */
+/* Finds the mapping of a GEMM, with its times on the nominal chip.  HBM traffic influences the
+ * choice of the mapping, except in two cases: `by_hbm` is false, or the chip is a GPU known only by
+ * its data sheet (chip.cold).  In both, the mapping is found with a practically unlimited HBM rate,
+ * and its times are then scaled back.  For such a GPU, the tiles are moreover those that are
+ * fastest at the clock that its technology sustains, because arithmetic that HBM traffic hides at
+ * the nominal clock does not stay hidden if the power limit lowers the clock. */
 static struct pz_mapping find_library_mapping(struct pz_call *call, const struct pz_chip *nominal,
                                               const struct pz_product *product, bool by_hbm) {
   static const double UNLIMITED = 1e9;
@@ -175,9 +177,9 @@ struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost
   return cached_mapping(call, cost, chip, chip_key, product, true);
 }
 
-/* Returns the fastest mapping.  A tuned kernel uses the fastest of its tiles, whose rows are
- * TILE_ROWS.  Because the HBM traffic of a grouped GEMM is not that of a batch of GEMMs, HBM
- * traffic does not influence which tiles a library chooses. */
+/* Returns the fastest mapping of a grouped GEMM: that of a batch of GEMMs with as many tiles. A
+ * tuned kernel uses the fastest of its tiles, of TILE_ROWS rows. Because the HBM traffic of the
+ * batch is not that of the grouped GEMM, it does not influence which tiles a library chooses. */
 struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_chip *chip,
                                       const struct pz_grouped *grouped) {
@@ -187,8 +189,10 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   size_t n_tiles = is_tuned ? sizeof TILE_ROWS / sizeof *TILE_ROWS : 1;
   struct pz_mapping best;
   for (size_t i = 0; i < n_tiles; i++) {
-    struct pz_product product = pz_grouped_product(chip, grouped, is_tuned ? TILE_ROWS[i] : 0);
-    struct pz_mapping mapping = cached_mapping(call, cost, chip, chip_key, &product, !has_tiles);
+    int64_t tile_rows = is_tuned ? TILE_ROWS[i] : 0; /* 0: the tile of a training library */
+    struct pz_product product = pz_grouped_product(chip, grouped, tile_rows);
+    bool by_hbm = !has_tiles;
+    struct pz_mapping mapping = cached_mapping(call, cost, chip, chip_key, &product, by_hbm);
     pz_grouped_set_hbm_traffic(chip, grouped, &mapping);
     if (i == 0 || mapping.latency_s < best.latency_s) best = mapping;
   }
@@ -206,7 +210,8 @@ static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, d
   return ops;
 }
 
-/* Returns the work of a GEMM operator besides its GEMM: bytes beyond its operands, and its tail. */
+/* Returns the work of a GEMM operator besides its GEMM: HBM traffic beyond its operands and
+ * results, and its tail, which are the element-wise operators that are fused with it. */
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op) {
   const struct pz_dims *dims = &op->dims;
   double batch = (double)dims->batch, m = (double)dims->m, n = (double)dims->n, k = (double)dims->k;
@@ -219,14 +224,17 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct p
   return extra;
 }
 
-/* Returns the energy of a mapped GEMM and the seconds for which it needs each resource. */
+/* Returns the work of a GEMM with this mapping: its energy, and the seconds for which it needs each
+ * resource of the chip.  For a chip that serves as a bound for others (bounds_others), both are
+ * lower bounds. */
 struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum pz_format format,
                                    const struct pz_mapping *mapping) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   double array_s = fmax(fmax(mapping->compute_s, mapping->glb_s), mapping->local_s);
   /* The rates of buffers are proportional to the clock on all chips but GPUs. */
   double core_s = chip->execution != PZ_CHIP_STREAM ? array_s : mapping->compute_s;
-  /* A bound counts the products alone, because any mapping needs them, and only in 16 bits. */
+  /* A bound counts the multiplications alone, because any mapping needs them, and only in 16
+   * bits. */
   if (chip->bounds_others)
     core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(chip) : 0;
   double least_hbm_bytes =
@@ -257,9 +265,9 @@ void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *
  * Each function sets *out and *work to the operator's estimate and work at the chip's nominal clock
  * and without static power. */
 
-/* Estimates a GEMM with its element-wise tail.  On chips with a library, the gradient of experts'
- * weights is a batch of GEMMs that sum over the tokens of an expert, and all other GEMMs of experts
- * are grouped GEMMs. */
+/* Estimates a GEMM with its tail, the element-wise operators that are applied to its result.  On
+ * chips with a library of kernels, the weight gradients of experts are a batch of GEMMs that sum
+ * over the tokens of each expert, and all other GEMMs of experts are grouped GEMMs. */
 static void estimate_gemm_op(struct pz_call *call, struct pz_cost *cost, const struct pz_op *op,
                              struct pz_estimate *out, struct pz_work *work) {
   const struct pz_chip *chip = &cost->chip;

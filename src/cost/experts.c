@@ -20,18 +20,19 @@ static double power_integral(double n, double a, double b) {
   return fabs(n) < 1e-9 ? log(b / a) : (pow(b, n) - pow(a, n)) / n;
 }
 
-/* Skewed loads are samples of the density x^-skew from 1 to 0.8 times the tokens (0.01 to 2 if
- * there are fewer rows than experts), as AIConfigurator's collectors draw them, scaled so that
- * there are tokens x topk rows.  The device with the most rows has the largest of ep sums of one
- * sample for each local expert.  The largest of n normal variables is about sqrt(2 ln n) - 0.55
- * deviations above the mean. */
+/* Returns the expected load of the device with the most rows (a row is a token at one of its
+ * experts).  Skewed loads of experts are samples of the density x^-skew from 1 to 0.8 times the
+ * tokens (0.01 to 2 if there are fewer rows than experts), as AIConfigurator's collectors draw
+ * them, scaled so that there are tokens x topk rows.  A device has the sum of its experts' samples.
+ * The largest of n normal variables is about sqrt(2 ln n) - 0.55 deviations above the mean. */
 struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double tokens = (double)work->tokens, experts = (double)work->experts, ep = (double)work->ep;
   double pairs = tokens * (double)work->topk; /* pairs of a token and one of its experts */
   double local_experts = experts / ep, even_rows = ceil(pairs / ep);
-  struct pz_experts_load load = {even_rows, ceil(even_rows / fmin(even_rows, local_experts)),
-                                 fmin(even_rows, local_experts)};
+  double even_touched = fmin(even_rows, local_experts);
+  struct pz_experts_load load = {even_rows, ceil(even_rows / even_touched), even_touched};
   if (work->skew <= 0) return load;
+  /* The mean and the variance of a sample, and from them the largest sum of a device. */
   bool is_sparse = pairs <= experts;
   double smallest_sample = is_sparse ? 0.01 : 1;
   double largest_sample = is_sparse ? 2 : fmax(2, 0.8 * tokens);
@@ -43,7 +44,8 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double busiest_sum =
       local_experts * mean + deviations * sqrt(fmax(0, mean_square - mean * mean) * local_experts);
   double scale = pairs / (experts * mean);
-  /* The largest of n samples is about the quantile n / (n + 1) of the density. */
+  /* The busiest expert: the largest of n samples is about the quantile n / (n + 1) of the
+   * density. */
   double quantile = experts / (experts + 1), n = 1 - work->skew;
   double smallest_power = pow(smallest_sample, n), largest_power = pow(largest_sample, n);
   double expected_largest =
@@ -51,6 +53,7 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
                      : pow(smallest_power + quantile * (largest_power - smallest_power), 1 / n);
   load.rows = fmax(1, fmin(fmin(busiest_sum, local_experts * expected_largest) * scale,
                            fmin(pairs, tokens * local_experts)));
+  /* The number of experts with rows, and the rows of the busiest one. */
   if (is_sparse) { /* nearly every row has a different expert */
     load.touched = fmin(load.rows, local_experts);
     load.largest = ceil(load.rows / load.touched);
@@ -79,8 +82,9 @@ static double move_s(const struct pz_chip *chip, int kind, double rows, double c
   return fmax(time.hbm_s, time.glb_s);
 }
 
-/* Returns the seconds of both grouped GEMMs, to the inner width and back, without their start-up.
- * In a loop, the weights of one pass through the global buffer between two calls of the other. */
+/* Returns the seconds of both grouped GEMMs of the experts, from the hidden size to the inner width
+ * and back, without their start-up.  In a benchmark loop, the weights of one GEMM pass through the
+ * global buffer between two calls of the other (beside_bytes). */
 static double gemms_s(struct pz_call *call, struct pz_cost *cost,
                       const struct pz_experts_work *work, const struct pz_experts_load *load) {
   const struct pz_constants *constants = &pz_constants_default;

@@ -28,7 +28,8 @@ static const struct {
 /* Returns the bytes of a value in one copy, with its share of the scale of its block. */
 double pz_format_bytes(enum pz_format format) { return casts[format].bytes; }
 
-/* Fractional reads stand for norms that find the largest value; no norm precedes a weight. */
+/* Returns the bytes that a cast of a weight reads and writes for a value, in one copy.  Fractional
+ * reads stand for norms that find the largest value; no norm precedes a weight. */
 double pz_format_weight_bytes(enum pz_format format) {
   return 2 * ceil(casts[format].reads) + casts[format].bytes;
 }
@@ -85,7 +86,8 @@ struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cos
   return mapping;
 }
 
-/* Results have 16 bits, which is one byte per value more than the narrow chip counts. */
+/* Returns the fastest mapping of a GEMM with narrow operands.  Results have 16 bits, so HBM traffic
+ * is one byte for each result more than that of the narrow chip, whose values have 8 bits. */
 struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
                                              enum pz_format format,
                                              const struct pz_product *product) {
@@ -110,18 +112,20 @@ struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cos
   return mapping;
 }
 
-/* Tensor cores before Blackwell and AMD's libraries read 8-bit operands along the rows only. There,
- * a tensor with one scale is gathered in one copy and transposed afterwards (Transformer Engine:
+/* Sets *out to the time of the casts of rows x cols values in a training step.  Tensor cores before
+ * Blackwell and AMD's libraries read 8-bit operands along the rows only.  There, a tensor with one
+ * scale is gathered in one copy and transposed afterwards (Transformer Engine:
  * nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in pytorch/tensor). */
 void pz_cost_format_cast(const struct pz_chip *chip, enum pz_format format, int64_t rows,
                          int64_t cols, int64_t devices, bool frozen, struct pz_vector_time *out) {
   double read_bytes = 2 * casts[format].reads, copy_bytes = casts[format].bytes;
   bool one_scale = format == PZ_FORMAT_FP8_DELAYED || format == PZ_FORMAT_FP8_CURRENT;
-  bool reads_any_order = pz_chip_has_nvfp4(chip);
+  bool reads_any_order = pz_chip_has_nvfp4(chip); /* true from Blackwell on */
   bool transposes_later = devices > 1 && one_scale && !reads_any_order && !frozen;
   bool has_one_copy = frozen || (one_scale && (transposes_later || reads_any_order));
-  double value_bytes = (read_bytes + (has_one_copy ? 1 : 2) * copy_bytes) / (double)devices +
-                       (transposes_later ? 2 * copy_bytes : 0);
+  double copies = has_one_copy ? 1 : 2;
+  double transpose_bytes = transposes_later ? 2 * copy_bytes : 0; /* read and written */
+  double value_bytes = (read_bytes + copies * copy_bytes) / (double)devices + transpose_bytes;
   double bytes = (double)rows * (double)cols * value_bytes;
   struct pz_vector_work work = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, false};
   pz_vector_time(chip, &work, out);

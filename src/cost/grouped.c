@@ -8,9 +8,10 @@
 #include "core/num.h"
 #include "cost/mapper.h"
 
-/* In training libraries, two cores share the weights of a tile of 2 x 128 rows; if no expert has
- * more than 128 rows, one core has a tile of its own (measured on an H200, PyTorch 2.11).  Uneven
- * experts are the largest one and others with equal rows, each of which wastes half a tile on
+/* Returns the batch of GEMMs with as many tiles as a grouped GEMM, one tile in each GEMM.  In
+ * training libraries, two cores share the weights of a tile of 2 x 128 rows; if no expert has more
+ * than 128 rows, one core has a tile of its own (measured on an H200, PyTorch 2.11).  Uneven
+ * experts are the largest one and others with equal rows, which waste half a tile each on
  * average. */
 struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                      int64_t tile_rows) {
@@ -42,7 +43,8 @@ int64_t pz_grouped_gradient_rows(int64_t rows) {
   return pz_ceil_div(pz_max(1, rows), STEP) * STEP;
 }
 
-/* Replaces the HBM traffic of the batched GEMM by that of the grouped one, with its latency. */
+/* Replaces the HBM traffic of a batched GEMM by that of the grouped one, and its latency
+ * accordingly.  `cold` is the part of the data of a repeated call that is read from HBM. */
 void pz_grouped_set_hbm_traffic(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                 struct pz_mapping *mapping) {
   static const double RESULT_BYTES = 2; /* results have 16 bits, whatever the operands have */

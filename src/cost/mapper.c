@@ -29,9 +29,10 @@ struct search {
   double energy_j;     /* energy of the incumbent of the second pass */
   int choice[PZ_DIMS]; /* index of the incumbent's core tile in each dimension */
   struct pz_spatial spatial;
-  struct pz_nested_mapping nested;     /* incumbent's tile in the global buffer, if nested */
-  double least_hbm_s, least_hbm_bytes; /* lower bounds on HBM traffic, if mappings are nested */
-  struct pz_nested_memo memo;
+  /* The next three are set if mappings are nested (rules.nested_mapping, see mapper.h). */
+  struct pz_nested_mapping nested;     /* incumbent's tile in the global buffer */
+  double least_hbm_s, least_hbm_bytes; /* lower bounds on HBM traffic */
+  struct pz_nested_memo memo;          /* lower bounds that were computed before */
   struct tile_pair pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* by index of n and k */
 };
 
@@ -44,9 +45,12 @@ struct glb_tile {
   enum pz_stationary stationary;
 };
 
-/* Finds the tile that fits a global buffer of glb_bytes and has the least HBM time, or, if limit_s
- * is not negative, the least HBM traffic among those within limit_s.  For each size of one
- * dimension the largest size of the other that fits is the best. */
+static const double MINIMISE_TIME = -1; /* see find_best_glb_tile() */
+
+/* Finds the tile that fits a global buffer of glb_bytes and causes the fewest bytes of HBM traffic
+ * among those whose HBM time is within limit_s, or the tile with the least HBM time if limit_s is
+ * MINIMISE_TIME.  Tries each size of one dimension of the stationary operand with the largest size
+ * of its other dimension that fits, because larger tiles cause less traffic. */
 static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, double glb_bytes,
                                           double limit_s) {
   struct glb_tile best = {.hbm_bytes = DBL_MAX, .hbm_s = DBL_MAX};
@@ -55,7 +59,7 @@ static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, doubl
     enum pz_dim second = pz_stationary_dims[stationary].second;
     const struct pz_tile_sizes *first_sizes = &space->glb_tile[first],
                                *second_sizes = &space->glb_tile[second];
-    int j = second_sizes->n - 1;
+    int j = second_sizes->n - 1; /* the largest second size that fits; it shrinks as i grows */
     for (int i = 0; i < first_sizes->n; i++) {
       while (j >= 0 && !pz_mapspace_fits(space, stationary, first_sizes->size[i],
                                          second_sizes->size[j], glb_bytes, false))
@@ -66,8 +70,9 @@ static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, doubl
       tiles[second] = second_sizes->count[j];
       struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
       struct glb_tile tile = {hbm.reads + hbm.writes, pz_hbm_s(space, hbm), i, j, stationary};
-      bool is_better = limit_s < 0 ? tile.hbm_s < best.hbm_s
-                                   : tile.hbm_s <= limit_s && tile.hbm_bytes < best.hbm_bytes;
+      bool is_faster = tile.hbm_s < best.hbm_s;
+      bool is_cheaper = tile.hbm_s <= limit_s && tile.hbm_bytes < best.hbm_bytes;
+      bool is_better = limit_s < 0 ? is_faster : is_cheaper;
       if (is_better) best = tile;
     }
   }
@@ -83,17 +88,17 @@ struct spatial_list {
   int n;
 };
 
-/* Lists the spatial mappings in ascending order of their bounds on energy, or on the time of local
- * traffic.  The bounds hold with any tiles: they follow from the fewest steps of each dimension,
- * those of tiles that fill the array exactly.  The registers always keep as many values as they
- * can, which is free. */
+/* Lists the spatial mappings of GEMM dimensions to rows and columns of the array, sorted by lower
+ * bounds on their energy (by_energy) or on the time of their local traffic.  The bounds hold with
+ * any core tiles: they follow from the fewest steps of each dimension, those of tiles that fill the
+ * array exactly.  The registers always keep as many values as they can, which is free. */
 static void list_spatial(const struct pz_mapspace *space, bool by_energy,
                          struct spatial_list *list) {
   static const double whole[PZ_DIMS] = {1, 1, 1};
   const struct pz_traffic glb = pz_glb_traffic(space, whole);
   list->n = 0;
   for (int way = 0; way < PZ_SPATIAL_WAYS; way++) {
-    bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K;
+    bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K; /* registers keep partial sums */
     double most = (double)space->chip->tensor.register_bytes /
                   (sums_stay ? space->sum_bytes : space->operand_bytes);
     for (double rows = 1; rows <= most && list->n < MOST_SPATIAL; rows *= 2) {
@@ -111,7 +116,7 @@ static void list_spatial(const struct pz_mapspace *space, bool by_energy,
       spatial.local_s = pz_traffic_s(space, local, space->least_byte_s);
       spatial.energy_j = (local.reads + local.writes) * space->tech->local_j +
                          (glb.reads + glb.writes) * space->tech->glb_j;
-      int position = list->n++;
+      int position = list->n++; /* insertion sort */
       for (; position > 0; position--) {
         const struct pz_spatial *previous = &list->item[position - 1];
         bool in_order = by_energy ? previous->energy_j <= spatial.energy_j
@@ -157,22 +162,26 @@ static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, 
   return pz_fmax(glb_s, space->ideal_s + fill_s);
 }
 
-/* Lowers search->core_s to the time of a mapping if that is less.  core_s is the time of the
- * mapping without HBM traffic, which is added if mappings are nested.  `spatial` is NULL if the
- * local buffers have no rate limit. */
+/* Lowers search->core_s, the time of the incumbent, to the time of a mapping if that is less.
+ * `core_s` is that time without HBM traffic, which is included if mappings are nested. `spatial` is
+ * NULL if the local buffers have no rate limit. */
 static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_DIMS],
                            const struct pz_spatial *spatial, double core_s, struct search *search) {
   if (core_s >= search->core_s) return;
   if (space->nested) {
-    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
+    struct pz_nested_work work = {.choice = choice,
+                                  .spatial = spatial,
+                                  .least_hbm_s = search->least_hbm_s,
+                                  .least_hbm_bytes = search->least_hbm_bytes};
     core_s = pz_nested_fastest_s(space, &work, search->core_s, &search->memo);
   }
   search->core_s = core_s;
 }
 
-/* Searches the core tiles of a chip whose local buffers have no rate limit, so that the spatial
- * mapping with the fewest cycles is the best.  Large tiles come first, because they are usually
- * fast and make the bounds tight early.  The search ends when search->core_s is at most bound_s. */
+/* Lowers search->core_s to the least time over all core tiles, on a chip whose local buffers have
+ * no rate limit, so that the spatial mapping with the fewest cycles is the best.  Large tiles come
+ * first, because they are usually fast and make the bounds tight early.  The search ends when
+ * search->core_s is at most bound_s. */
 static void scan_unlimited(const struct pz_mapspace *space, double bound_s, struct search *search) {
   int choice[PZ_DIMS];
   for (int k = space->core_tile[PZ_DIM_K].n - 1; k >= 0; k--)
@@ -182,6 +191,7 @@ static void scan_unlimited(const struct pz_mapspace *space, double bound_s, stru
       choice[PZ_DIM_N] = n;
       if (pair.bound_s >= search->core_s) continue;
       for (int m = pair.most_m; m >= 0; m--) {
+        /* The bound grows as m shrinks, so smaller tiles of m are excluded too. */
         if (tiles_bound_s(space, m, n, k) >= search->core_s) break;
         choice[PZ_DIM_M] = m;
         double rounds = pz_mapping_rounds(space, pz_mapping_items(space, choice));
@@ -195,8 +205,8 @@ static void scan_unlimited(const struct pz_mapspace *space, double bound_s, stru
     }
 }
 
-/* Evaluates one mapping on a chip whose local buffers have a rate limit.  `local` is its traffic
- * between local buffers and arrays. */
+/* Evaluates one mapping on a chip whose local buffers have a rate limit, and makes its time the
+ * incumbent's if it is less.  `local` is its traffic between local buffers and arrays. */
 static void visit_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           const int choice[PZ_DIMS], struct pz_traffic local,
                           struct search *search) {
@@ -210,16 +220,18 @@ static void visit_limited(const struct pz_mapspace *space, const struct pz_spati
   update_fastest(space, choice, spatial, core_s, search);
 }
 
-/* Searches the core tiles of one spatial mapping on a chip whose local buffers have a rate limit.
- * The bytes of local reads are a sum with one term for each dimension, by which its tiles are
- * ranked; those of local writes depend only on the tile of k.  The search ends when search->core_s
- * is at most bound_s. */
+/* Lowers search->core_s to the least time over all core tiles with one spatial mapping, on a chip
+ * whose local buffers have a rate limit.  The bytes of local reads are a sum of one number for each
+ * of m, n and k, which depends only on the tile of that dimension and by which its tiles are
+ * ranked.  The bytes of local writes depend only on the tile of k.  The search ends when
+ * search->core_s is at most bound_s. */
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          double bound_s, struct search *search) {
   struct ranking reads[PZ_DIMS];
   const struct ranking *by_m = &reads[PZ_DIM_M], *by_n = &reads[PZ_DIM_N], *by_k = &reads[PZ_DIM_K];
-  double all_writes[PZ_TILE_MOST_SIZES];
+  double all_writes[PZ_TILE_MOST_SIZES]; /* bytes of local writes by the tile of k */
   int choice[PZ_DIMS], n_k = space->core_tile[PZ_DIM_K].n;
+  /* The bytes that one step along each dimension reads: the operand without that dimension. */
   const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
                                  space->operand_bytes * space->inputs,
                                  space->sum_bytes * space->results};
@@ -228,14 +240,16 @@ static void scan_limited(const struct pz_mapspace *space, const struct pz_spatia
     for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
       double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
       if (d == PZ_DIM_K) all_writes[i] = bytes[d] * step;
+      /* The first step of each tile of k begins new sums, which are not read. */
       double read_steps = d == PZ_DIM_K ? step - space->core_tile[d].count[i] : step;
       rank_tile(&reads[d], bytes[d] * read_steps, i);
     }
   }
-  if (!by_m->n || !by_n->n) return; /* there is always a tile size */
+  if (!by_m->n || !by_n->n) return; /* cannot happen: each dimension has a tile size */
   for (int k = 0; k < by_k->n; k++) {
     choice[PZ_DIM_K] = by_k->tile[k];
     double writes = all_writes[choice[PZ_DIM_K]];
+    /* The fewest reads with this tile of k; index 0 has the fewest of a dimension. */
     struct pz_traffic least = {by_k->cost[k] + by_m->cost[0] + by_n->cost[0], writes};
     if (pz_traffic_s(space, least, space->least_byte_s) >= search->core_s) continue;
     for (int n = 0; n < by_n->n; n++) {
@@ -256,9 +270,10 @@ static void scan_limited(const struct pz_mapspace *space, const struct pz_spatia
   }
 }
 
-/* Sets search->core_s to the least time of arithmetic, local and global traffic, and of HBM traffic
- * if mappings are nested; DBL_MAX if no tile fits.  The search ends at least_hbm_s, the least time
- * of HBM traffic, because a shorter time on the cores gains nothing. */
+/* Sets search->core_s to the least time of arithmetic, local and global traffic over all mappings,
+ * or to DBL_MAX if no tile fits.  If mappings are nested, the time includes HBM traffic.  The
+ * search ends at least_hbm_s, the least time of HBM traffic: this overlaps with the cores, so that
+ * a shorter time on them gains nothing. */
 static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
                          struct search *search) {
   search->core_s = search->energy_j = DBL_MAX;
@@ -271,7 +286,8 @@ static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
   int n_k = space->core_tile[PZ_DIM_K].n;
   for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++)
     for (int k = 0; k < n_k; k++) {
-      /* The largest tile of m that fits a local buffer; all smaller ones fit too. */
+      /* The largest tile of m that fits a local buffer with any operand stationary; all smaller
+       * ones fit too. Weights do not have dimension m, so that every tile of m fits with them. */
       int most_m = space->most_m_by_n[n];
       if (space->most_m_by_k[k] > most_m) most_m = space->most_m_by_k[k];
       if (k <= space->most_k_by_n[n]) most_m = space->core_tile[PZ_DIM_M].n - 1;
@@ -283,7 +299,8 @@ static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
     return;
   }
   struct spatial_list list;
-  list_spatial(space, false, &list);
+  const bool by_energy = false; /* by their lower bound on local time */
+  list_spatial(space, by_energy, &list);
   for (int i = 0; i < list.n; i++) {
     if (list.item[i].local_s >= search->core_s || search->core_s <= least_hbm_s) break;
     scan_limited(space, &list.item[i], least_hbm_s, search);
@@ -292,9 +309,10 @@ static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
 
 /* ---- the cheapest mapping: the least energy among those no slower than search->core_s -------- */
 
-/* Makes a mapping the incumbent if it takes at most search->core_s and less energy: `joules`, which
- * is lower than that of the incumbent.  With nested mappings, `joules` contains a lower bound on
- * HBM traffic, which is replaced by the traffic of the best tile of the global buffer. */
+/* Makes a mapping the incumbent of the second pass if it takes at most search->core_s. Its energy
+ * `joules` is below that of the incumbent, but if mappings are nested, it contains only a lower
+ * bound on HBM traffic, and must still be lower with the traffic of the best tile in the global
+ * buffer. */
 static void visit_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                            const int choice[PZ_DIMS], double joules, struct search *search) {
   double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
@@ -307,21 +325,27 @@ static void visit_cheapest(const struct pz_mapspace *space, const struct pz_spat
     if (!(pz_local_s(space, local, items, rounds) <= limit_s)) return;
   }
   if (space->nested) {
-    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
-    double hbm_j = space->tech->hbm_j, rest = joules - search->least_hbm_bytes * hbm_j;
-    struct pz_nested_limit limit = {limit_s, (search->energy_j - rest) / hbm_j};
+    struct pz_nested_work work = {.choice = choice,
+                                  .spatial = spatial,
+                                  .least_hbm_s = search->least_hbm_s,
+                                  .least_hbm_bytes = search->least_hbm_bytes};
+    double hbm_j = space->tech->hbm_j, buffers_j = joules - search->least_hbm_bytes * hbm_j;
+    /* With this many bytes of HBM traffic, the mapping would cost as much as the incumbent. */
+    double limit_bytes = (search->energy_j - buffers_j) / hbm_j;
+    struct pz_nested_limit limit = {limit_s, limit_bytes};
     if (!pz_nested_cheapest(space, &work, limit, &search->memo, &search->nested)) return;
-    joules = rest + search->nested.hbm_bytes * hbm_j;
+    joules = buffers_j + search->nested.hbm_bytes * hbm_j;
   }
   search->energy_j = joules;
   search->spatial = *spatial;
   for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = choice[d];
 }
 
-/* Searches the core tiles of one spatial mapping for one with less energy than the incumbent that
- * takes at most search->core_s.  The energy of traffic at the local and global buffers is a sum
- * with one term for each dimension, by which its tiles are ranked, and of the energy of writing the
- * results, which is the same for all mappings. */
+/* Searches the core tiles of one spatial mapping for those with less energy than the incumbent that
+ * take at most search->core_s (branch and bound).  The energy of traffic is the sum of fixed_j,
+ * which all mappings have (results that are written, and the least HBM traffic), and of one part
+ * for each of m, n and k, which depends only on the tile of that dimension and by which its tiles
+ * are ranked. */
 static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           struct search *search) {
   struct ranking joules[PZ_DIMS];
@@ -330,22 +354,27 @@ static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spati
   double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
                    search->least_hbm_bytes * space->tech->hbm_j;
   int choice[PZ_DIMS], n_k = space->core_tile[PZ_DIM_K].n;
+  /* The bytes that one step along each dimension moves: the operand without that dimension. */
   const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
                                  space->operand_bytes * space->inputs,
                                  space->sum_bytes * space->results};
+  /* Rank the tiles of each dimension by the energy of moving these bytes in all of its steps. */
   for (int d = 0; d < PZ_DIMS; d++) {
     joules[d].n = 0;
     for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
       double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
       double tiles = space->core_tile[d].count[i];
-      /* Partial sums are written at each step, and read at all steps but the first of a tile. */
-      double local = d == PZ_DIM_K ? 2 * step - tiles : step;
-      double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(space, tiles);
-      double byte_j = local * space->tech->local_j + glb * space->tech->glb_j;
+      /* Along k, partial sums are moved.  The array writes them at each step and reads them at all
+       * but the first of a tile. The global buffer gets them after all tiles but the last, and
+       * returns them before all but the first. */
+      double local_moves = d == PZ_DIM_K ? 2 * step - tiles : step;
+      double glb_moves = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(space, tiles);
+      double byte_j = local_moves * space->tech->local_j + glb_moves * space->tech->glb_j;
       rank_tile(&joules[d], bytes[d] * byte_j, i);
     }
   }
-  if (!by_m->n || !by_n->n) return; /* there is always a tile size */
+  if (!by_m->n || !by_n->n) return; /* cannot happen: each dimension has a tile size */
+  /* Combine the ranked tiles.  Index 0 of a ranking has the least energy. */
   for (int k = 0; k < by_k->n; k++) {
     choice[PZ_DIM_K] = by_k->tile[k];
     if (fixed_j + by_k->cost[k] + by_m->cost[0] + by_n->cost[0] >= search->energy_j) break;
@@ -354,11 +383,11 @@ static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spati
       choice[PZ_DIM_N] = by_n->tile[n];
       if (joules_kn + by_m->cost[0] >= search->energy_j) break;
       struct tile_pair pair = search->pair[choice[PZ_DIM_N] * n_k + choice[PZ_DIM_K]];
-      if (pair.bound_s > search->core_s) continue;
+      if (pair.bound_s > search->core_s) continue; /* too slow with any tile of m */
       for (int i = 0; i < by_m->n && joules_kn + by_m->cost[i] < search->energy_j; i++) {
         choice[PZ_DIM_M] = by_m->tile[i];
-        if (choice[PZ_DIM_M] <= pair.most_m)
-          visit_cheapest(space, spatial, choice, joules_kn + by_m->cost[i], search);
+        bool fits = choice[PZ_DIM_M] <= pair.most_m;
+        if (fits) visit_cheapest(space, spatial, choice, joules_kn + by_m->cost[i], search);
       }
     }
   }
@@ -412,8 +441,9 @@ double pz_cold_part(const struct pz_chip *chip, double bytes) {
   return bytes >= cold_bytes ? 1 : (bytes - warm_bytes) / (cold_bytes - warm_bytes);
 }
 
-/* Sets everything in *out but latency, energy and bottleneck, except the members that the tile of
- * the global buffer determines if mappings are not nested. */
+/* Copies the incumbent of the search to *out: tiles, spatial mapping, traffic, and the time of each
+ * resource.  Does not set latency, energy and bottleneck (conclude() does), nor in the relaxation
+ * the tile of the global buffer and its HBM traffic. */
 static void describe_mapping(const struct pz_mapspace *space, const struct search *search,
                              struct pz_mapping *out) {
   const struct pz_spatial *spatial = &search->spatial;
@@ -457,7 +487,8 @@ static void describe_mapping(const struct pz_mapspace *space, const struct searc
   out->hbm_s = nested->hbm_s;
 }
 
-/* Sets latency, energy, utilisation and bottleneck of a mapping from its times and traffic. */
+/* Sets latency, energy, utilisation and bottleneck of a mapping from its times and traffic.  The
+ * bottleneck is the resource with the longest time, or the start-up if that is longer than all. */
 static void conclude(const struct pz_mapspace *space, struct pz_mapping *out) {
   double longest_s =
       pz_fmax(pz_fmax(out->compute_s, out->hbm_s), pz_fmax(out->glb_s, out->local_s));
@@ -476,19 +507,25 @@ static void conclude(const struct pz_mapspace *space, struct pz_mapping *out) {
     out->bound = out->glb_s >= longest_s ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
 }
 
-/* Finds the fastest mapping, and among the fastest the one with the least energy. */
+/* Finds the fastest mapping, and among the fastest the one with the least energy.  All HBM times
+ * and bytes are multiplied by cold_part, the part of the data that a repeated call reads from HBM
+ * because it has not stayed in the global buffer. */
 struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product *product,
                                   const struct pz_chip *chip) {
   struct pz_mapspace space;
   struct search search;
   init_space(call, product, chip, &space);
   double glb_bytes = (double)chip->glb_bytes;
-  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * space.cold_part;
+  /* The first pass finds the least time.  Without nesting, the tile of the global buffer does not
+   * depend on the core tiles and is searched alone; with nesting, this gives a lower bound. */
+  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, MINIMISE_TIME).hbm_s * space.cold_part;
   space.nested = chip->rules.nested_mapping && !chip->calibration.n_tiles;
   find_fastest(&space, least_hbm_s, &search);
   if (search.core_s == DBL_MAX || least_hbm_s == DBL_MAX) raise_no_tile(call, chip);
   /* The two passes add the same numbers in a different order, so the limit has a tolerance. */
   search.core_s = pz_fmax(search.core_s, least_hbm_s) * (1 + 1e-12);
+  /* The tile with the fewest HBM bytes that is fast enough: the final one in the relaxation, and a
+   * lower bound on the bytes if mappings are nested. */
   double limit_s = space.cold_part > 0 ? search.core_s / space.cold_part : DBL_MAX;
   struct glb_tile tile = find_best_glb_tile(&space, glb_bytes, limit_s);
   tile.hbm_s *= space.cold_part;
@@ -497,7 +534,9 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   /* The second pass: the least energy among the mappings that take at most search.core_s. */
   struct spatial_list list;
   double least_hbm_j = search.least_hbm_bytes * space.tech->hbm_j;
-  list_spatial(&space, true, &list);
+  const bool by_energy = true;
+  list_spatial(&space, by_energy, &list);
+  /* The memo has bounds in seconds from the first pass, and the second stores bytes. */
   if (space.nested) memset(search.memo.key, 0, sizeof search.memo.key);
   for (int i = 0; i < list.n; i++) {
     if (list.item[i].energy_j + least_hbm_j >= search.energy_j) break;
@@ -506,7 +545,7 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   struct pz_mapping mapping = {.least_hbm_s = least_hbm_s};
   describe_mapping(&space, &search, &mapping);
   if (!space.nested) {
-    /* In the relaxation, the tile of the global buffer does not depend on the core tiles. */
+    /* In the relaxation, the tile has two sizes of its own and the whole third dimension. */
     enum pz_dim first = pz_stationary_dims[tile.stationary].first;
     enum pz_dim second = pz_stationary_dims[tile.stationary].second;
     for (int d = 0; d < PZ_DIMS; d++) mapping.glb_tile[d] = (int64_t)space.size[d];
@@ -521,8 +560,8 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   return mapping;
 }
 
-/* Sets core_s[i] and hbm_s[j], lower bounds for each core count and size of the global buffer, and
- * returns the start-up seconds. */
+/* Sets core_s[i] and hbm_s[j], lower bounds on the time with each core count and with each size of
+ * the global buffer, and returns the start-up seconds.  The mapspace is not nested. */
 double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
                          double *hbm_s) {
@@ -530,13 +569,14 @@ double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
   struct search search;
   init_space(call, product, chip, &space);
   for (size_t j = 0; j < sweep->n_glb; j++) {
-    double s = find_best_glb_tile(&space, (double)sweep->glb_bytes[j], -1).hbm_s;
+    double s = find_best_glb_tile(&space, (double)sweep->glb_bytes[j], MINIMISE_TIME).hbm_s;
     if (s == DBL_MAX) raise_no_tile(call, chip);
     hbm_s[j] = s * space.cold_part;
   }
   for (size_t i = 0; i < sweep->n_cores; i++) {
     pz_mapspace_set_cores(&space, (double)sweep->cores[i]);
-    find_fastest(&space, 0, &search);
+    const double no_hbm_s = 0; /* the time on the cores alone is searched to its minimum */
+    find_fastest(&space, no_hbm_s, &search);
     if (search.core_s == DBL_MAX) raise_no_tile(call, chip);
     core_s[i] = search.core_s;
   }

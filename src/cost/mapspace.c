@@ -30,9 +30,10 @@ static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const stru
     insert_size(sizes, (double)tile);
 }
 
-/* Lists the tiles of a core and of the global buffer in dimension d.  If the chip has a library,
- * the tiles of a core are those of its kernels, which leave the inner dimension whole or split it
- * into a few parts that are not too short.  Otherwise both lists are equal. */
+/* Lists the sizes that tiles of a core and of the global buffer may have in dimension d.  If the
+ * chip has a library of measured kernels, core tiles are those of its kernels, which leave the
+ * inner dimension k whole or split it into at most most_splits parts of at least least_split_k
+ * values.  Otherwise both lists are equal. */
 static void list_tile_sizes(struct pz_mapspace *space, enum pz_dim d, int64_t size,
                             const struct pz_chip *chip) {
   const struct pz_calibration *library = &chip->calibration;
@@ -49,6 +50,7 @@ static void list_tile_sizes(struct pz_mapspace *space, enum pz_dim d, int64_t si
         insert_size(core, (double)pz_ceil_div(size, parts));
   for (int i = 0; i < core->n; i++) {
     int64_t tile = (int64_t)core->size[i];
+    /* While a short tile streams, loading the next operand into the rows takes longer. */
     bool loads_longer = chip->rules.fill && tile < chip->tensor.rows;
     core->count[i] = (double)pz_ceil_div(size, tile);
     core->row_steps[i] = (double)pz_ceil_div(tile, chip->tensor.rows);
@@ -78,7 +80,9 @@ double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary sta
   }
 }
 
-/* Returns whether a stationary operand of u x v values fits with slices of the other two. */
+/* Returns whether a stationary operand of u x v values fits with slices of the other two, of which
+ * the first has dimension u and the second v: all in one buffer of `bytes`, or if `partitioned`,
+ * each operand in one. Values of partial sums (the results) have sum_bytes. */
 bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                       double v, double bytes, bool partitioned) {
   if (!partitioned) return pz_mapspace_bytes(space, stationary, u, v, space->slice) <= bytes;
@@ -91,29 +95,34 @@ bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary statio
   return pz_fmax(stationary_bytes, pz_fmax(first_bytes, second_bytes)) <= bytes;
 }
 
-/* Returns the index of the largest tile of the stationary operand's first dimension that fits a
- * local buffer with tile v of the second, or -1 if none does.  Libraries keep the results
- * stationary, and limit their values. */
-static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
+/* Returns the index of the largest core tile of the stationary operand's first dimension with which
+ * this operand fits a local buffer, if its second dimension has the core tile of index
+ * second_index; -1 if none fits.  On a chip with a library of measured kernels (calibration.n_tiles
+ * > 0), only results may be stationary, and a tile has at most most_tile_values of them. */
+static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary,
+                           int second_index) {
   const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_dims[stationary].first];
   const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_dims[stationary].second];
-  double bytes = (double)space->chip->tensor.local_bytes;
+  double second_size = second->size[second_index];
+  double local_bytes = (double)space->chip->tensor.local_bytes;
+  /* Each operand has a buffer of local_bytes of its own, rather than a part of one buffer. */
   bool partitioned = space->chip->rules.partitioned;
   const struct pz_calibration *library = &space->chip->calibration;
-  if (library->n_tiles && stationary != PZ_STATIONARY_RESULTS) return -1;
-  for (int u = first->n - 1; u >= 0; u--) {
-    if (!pz_mapspace_fits(space, stationary, first->size[u], second->size[v], bytes, partitioned))
-      continue;
+  bool has_library = library->n_tiles > 0;
+  if (has_library && stationary != PZ_STATIONARY_RESULTS) return -1;
+  for (int i = first->n - 1; i >= 0; i--) {
+    bool fits =
+        pz_mapspace_fits(space, stationary, first->size[i], second_size, local_bytes, partitioned);
     bool has_kernel =
-        !library->n_tiles || first->size[u] * second->size[v] <= (double)library->most_tile_values;
-    if (has_kernel) return u;
+        !has_library || first->size[i] * second_size <= (double)library->most_tile_values;
+    if (fits && has_kernel) return i;
   }
   return -1;
 }
 
 /* ---- the numbers of the GEMM and the chip ---------------------------------------------------- */
 
-/* Sets the number of cores and what follows from it. */
+/* Sets the number of cores, and the times and shares that depend on it. */
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
   const struct pz_tensor_cores *tensor_cores = &space->chip->tensor;
   space->per_share = 1 / pz_fmin(space->chip->calibration.multicast, cores);
@@ -152,7 +161,8 @@ static void set_rates(struct pz_mapspace *space, const struct pz_product *produc
   space->local_limited = core_rate > 0 || total_rate > 0;
 }
 
-/* Lists the tiles of a GEMM, and sets the rates of the chip and which tiles fit its buffers. */
+/* Sets the mapspace of a GEMM on a chip: its sizes, the tiles that are tried, the rates of the
+ * chip, and which tiles fit its buffers. */
 void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *product,
                       const struct pz_chip *chip) {
   space->chip = chip;
@@ -170,6 +180,7 @@ void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *produc
     space->macs *= space->size[d];
     list_tile_sizes(space, (enum pz_dim)d, size[d], chip);
   }
+  /* The GEMMs of the batch that may share the global buffer: ceil(batch / 2^i), down to one. */
   space->n_batches = 0;
   for (int64_t parts = 1, batches = 0; batches != 1; parts *= 2) {
     batches = pz_ceil_div(product->batch, parts);

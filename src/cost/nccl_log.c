@@ -210,9 +210,10 @@ static void check_row(const struct log_reader *reader, const struct pz_nccl_row 
              expected_factor);
 }
 
-/* Reads the row whose words begin at first_word: size, number of elements, type, the operator and
- * root where they are printed, then time, rate, bus rate and errors of the out-of-place collective,
- * and the same of the in-place one, which is not used. */
+/* Reads the row of results whose words begin at first_word, and appends it to the logs' rows if its
+ * test is modelled.  Its words are size, number of elements, type, the operator and root where they
+ * are printed, then time, rate, bus rate and errors of the out-of-place collective, and the same of
+ * the in-place one, which is not used. */
 static void add_row(struct log_reader *reader, int first_word) {
   struct pz_nccl_row row = {.log = reader->name, .line = reader->line};
   double us, rate, bus_rate;
@@ -220,6 +221,7 @@ static void add_row(struct log_reader *reader, int first_word) {
   bool has_operator = next < reader->n_words && isalpha((unsigned char)*reader->word[next]);
   bool reduces = has_operator && strcmp(reader->word[next], "none") != 0;
   if (has_operator) next++;
+  /* 8 numbers are two collectives, 6 two without errors, and 4 one; one more is the root. */
   int numbers = reader->n_words - next;
   bool has_root = numbers >= 9 || numbers == 7 || numbers == 5;
   if (has_root) next++;
@@ -236,7 +238,10 @@ static void add_row(struct log_reader *reader, int first_word) {
     const char *slash = strrchr(reader->name, '/');
     const struct test *test = find_test_in(slash ? slash + 1 : reader->name, "");
     double bus_factor = rate >= 1 ? bus_rate / rate : 0; /* 0: too small to be exact */
-    if (!test && reduces && bus_factor > 0) test = &tests[bus_factor > 0.97 ? 0 : 2];
+    const struct test *all_reduce = &tests[0], *reduce_scatter = &tests[2];
+    static const double ABOUT_ONE = 0.97;
+    if (!test && reduces && bus_factor > 0)
+      test = bus_factor > ABOUT_ONE ? all_reduce : reduce_scatter;
     set_test(reader, test);
   }
   if (!reader->test && !reduces) refuse_unnamed_test(reader);
@@ -252,7 +257,7 @@ static void add_row(struct log_reader *reader, int first_word) {
     pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: more than %d rows; accepted: at most so many",
              reader->name, reader->line, PZ_NCCL_MOST_ROWS);
   pz_append(reader->call, &reader->logs->rows, &row);
-  set_test(reader, reader->test);
+  set_test(reader, reader->test); /* the new row gets the test, if it is known by now */
 }
 
 /* Appends the rows of a log to logs->rows, line by line. */

@@ -1,4 +1,5 @@
-/* Search over the tiles of the global buffer that contain given core tiles.
+/* Search over the tiles of the global buffer that contain given core tiles.  An item is the work of
+ * one core on one core tile, and a round is one item on each core.
  *
  * For each stationary operand, scan_stationary() visits the pairs of extents of its two dimensions
  * from large to small: the larger they are, the less HBM traffic.  For each pair,
@@ -20,13 +21,17 @@ struct extents {
   double count[PZ_TILE_MOST_SIZES]; /* tiles of the global buffer that cover the dimension */
 };
 
+/* Each round takes at least round_s, so that at most t / round_s rounds are within time t.  The
+ * factor covers rounding errors. */
+static const double ROUNDING = 1 + 1e-9;
+
 struct nested_search {
   const struct pz_mapspace *space;
-  const int *choice;
+  const int *choice; /* index of the core tile of each dimension */
   struct extents extent[PZ_DIMS];
   double core_tiles[PZ_DIMS];       /* number of core tiles that cover each dimension */
-  double items;                     /* number of core tiles in the whole GEMM */
-  double least_rounds, most_rounds; /* bounds on the rounds of a better mapping */
+  double items;                     /* number of items in the whole GEMM */
+  double least_rounds, most_rounds; /* a better mapping has at least, and below */
   double cycles;                    /* cycles of an item */
   double round_s;                   /* time of the arithmetic of a round */
   double glb_s;                     /* time of the global buffer's traffic */
@@ -38,9 +43,9 @@ struct nested_search {
   struct pz_nested_mapping incumbent_mapping;
 };
 
-/* Lists the extents of dimension d for the core tile of index `tile`: multiples of it, each the
- * smallest that reaches a tile size of the list and covers the dimension with as many tiles as that
- * size does. */
+/* Lists the extents of dimension d for the core tile of index `tile`: for each size of the list the
+ * smallest multiple of the core tile that reaches it, if it covers the dimension with as many tiles
+ * as that size does. */
 static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int tile,
                          struct extents *extents) {
   const struct pz_tile_sizes *sizes = &space->core_tile[d];
@@ -57,28 +62,29 @@ static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int til
   }
 }
 
-/* Returns the rounds of all tiles of the global buffer, which have per[d] core tiles in dimension d
- * and `batch` GEMMs.  Along each dimension and the batch, all tiles have the same number of core
- * tiles except the last one, which has the rest.  So there are at most 16 kinds of tiles with
- * different numbers of items. */
+/* Returns the number of rounds in which the cores finish all tiles of the global buffer, which have
+ * per[d] core tiles in dimension d and `batch` GEMMs. Along each dimension and the batch, only the
+ * last tile may have fewer core tiles. So there are at most 2^4 kinds of tiles with different
+ * numbers of items. */
 static double count_rounds(const struct nested_search *search, const double per[PZ_DIMS],
                            double batch) {
   struct {
     double tiles, items; /* tiles of the kind, and items of each */
   } kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
-  int n = 1;
+  int n = 1; /* number of kinds; each dimension splits them into whole and last tiles */
   for (int d = 0; d <= PZ_DIMS; d++) {
-    double all_tiles = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch;
-    double p = d < PZ_DIMS ? per[d] : batch;
-    double whole = p == all_tiles ? 1 : (double)(int64_t)(all_tiles / p);
-    double rest = all_tiles - whole * p;
+    bool is_batch = d == PZ_DIMS;
+    double all_items = is_batch ? search->space->batch : search->core_tiles[d];
+    double tile_items = is_batch ? batch : per[d];
+    double whole = tile_items == all_items ? 1 : (double)(int64_t)(all_items / tile_items);
+    double rest = all_items - whole * tile_items;
     for (int i = 0; i < n; i++) {
       if (rest > 0) {
         kind[n + i].tiles = kind[i].tiles;
         kind[n + i].items = kind[i].items * rest;
       }
       kind[i].tiles *= whole;
-      kind[i].items *= p;
+      kind[i].items *= tile_items;
     }
     if (rest > 0) n *= 2;
   }
@@ -88,10 +94,11 @@ static double count_rounds(const struct nested_search *search, const double per[
   return rounds;
 }
 
-/* Finds the fewest rounds with a stationary operand whose extents have the indices u and v, over
- * all extents of the third dimension and numbers of GEMMs in the buffer.  Returns false if no
- * choice has fewer rounds than most_rounds.  Index -1 of the third dimension stands for cores that
- * work in step, which need only slices in the buffer. */
+/* Sets *out to the tile of the global buffer whose items take the fewest rounds, with a stationary
+ * operand whose extents have the indices u and v, over all extents of the third dimension and
+ * numbers of GEMMs in the buffer. Returns false if none has fewer rounds than search->most_rounds.
+ * Index -1 of the third dimension stands for cores that work in step, which need only slices of
+ * it. */
 static bool find_fewest_rounds(const struct nested_search *search, enum pz_stationary stationary,
                                int u, int v, struct pz_nested_mapping *out) {
   const struct pz_mapspace *space = search->space;
@@ -105,8 +112,9 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   double glb_bytes = (double)space->chip->glb_bytes;
   double per[PZ_DIMS], tiles_uv = search->extent[first].count[u] * search->extent[second].count[v];
   const int *choice = search->choice;
-  /* Whether the core tiles fit the local buffer with this stationary operand. */
-  bool can_keep = choice[PZ_DIM_M] <= space->most_m_by_k[choice[PZ_DIM_K]], found = false;
+  bool found = false;
+  /* Whether the core tiles fit the local buffer with this stationary operand: inputs at first. */
+  bool can_keep = choice[PZ_DIM_M] <= space->most_m_by_k[choice[PZ_DIM_K]];
   if (stationary == PZ_STATIONARY_RESULTS)
     can_keep = choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]];
   if (stationary == PZ_STATIONARY_WEIGHTS)
@@ -116,7 +124,8 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   out->rounds = search->most_rounds;
   for (int b = 0; b < space->n_batches; b++) {
     double batch = space->batches[b];
-    if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes) continue;
+    if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes)
+      continue; /* not even a slice */
     for (int i = depths->n - 1; i >= -1; i--) {
       bool in_step = i < 0;
       bool is_one_round = per[first] * per[second] * batch <= space->cores;
@@ -124,6 +133,7 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
       double depth = in_step ? space->slice : pz_fmax(space->slice, depths->size[i]);
       if (batch * (own_bytes + depth * depth_bytes) > glb_bytes) continue;
       double tiles = in_step ? search->core_tiles[third] : depths->count[i];
+      /* Each tile takes at least one round, and smaller extents have more tiles. */
       double least_rounds = tiles_uv * tiles * pz_ceil_small(space->batch / batch);
       if (least_rounds >= out->rounds) break;
       per[third] = in_step ? 1 : depths->per[i];
@@ -140,7 +150,8 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   return found;
 }
 
-/* Returns the seconds of a mapping whose items take this number of rounds, without HBM traffic. */
+/* Returns the seconds of a mapping whose items take this number of rounds, without HBM traffic: the
+ * longest of arithmetic, global and local traffic. */
 static double core_s(const struct nested_search *search, double rounds) {
   const struct pz_mapspace *space = search->space;
   double time =
@@ -164,11 +175,10 @@ static bool visit_extents(struct nested_search *search, enum pz_stationary stati
   struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
   mapping.hbm_s = pz_hbm_s(space, hbm) * space->cold_part;
   mapping.hbm_bytes = (hbm.reads + hbm.writes) * space->cold_part;
-  if (search->minimise_time) {
-    if (mapping.hbm_s >= search->incumbent) return false;
-  } else if (mapping.hbm_s > search->limit_s || mapping.hbm_bytes >= search->incumbent) {
-    return false;
-  }
+  bool has_low_traffic = search->minimise_time ? mapping.hbm_s < search->incumbent
+                                               : mapping.hbm_s <= search->limit_s &&
+                                                     mapping.hbm_bytes < search->incumbent;
+  if (!has_low_traffic) return false;
   if (!find_fewest_rounds(search, stationary, u, v, &mapping)) return true;
   double time = core_s(search, mapping.rounds);
   bool is_better = search->minimise_time ? time < search->incumbent : time <= search->limit_s;
@@ -176,7 +186,7 @@ static bool visit_extents(struct nested_search *search, enum pz_stationary stati
   search->incumbent = search->minimise_time ? pz_fmax(time, mapping.hbm_s) : mapping.hbm_bytes;
   search->incumbent_mapping = mapping;
   if (search->minimise_time)
-    search->most_rounds = search->incumbent / search->round_s * (1 + 1e-9) + 1;
+    search->most_rounds = search->incumbent / search->round_s * ROUNDING + 1;
   return true;
 }
 
@@ -195,10 +205,13 @@ static void scan_stationary(struct nested_search *search, enum pz_stationary sta
   }
 }
 
-/* Searches the tiles of the global buffer with every stationary operand: for the least time if
- * limit_s is negative, and otherwise for the least HBM traffic among those within limit_s.  Returns
- * the least seconds or bytes, and sets *out to the tile if `out` is not NULL.  If none has less
- * than `below`, returns `below` and leaves *out alone. */
+static const double MINIMISE_TIME = -1; /* see search_nested() */
+
+/* Finds the best tile of the global buffer, with any stationary operand, for given core tiles.  If
+ * limit_s is MINIMISE_TIME, it is the tile with which the GEMM takes the least time, and otherwise
+ * the one with the fewest bytes of HBM traffic among those that take at most limit_s.  Returns
+ * these seconds or bytes, and sets *out to the tile if `out` is not NULL.  If no tile has less than
+ * `below`, which is in the same unit, returns `below` and leaves *out alone. */
 static double search_nested(const struct pz_mapspace *space, const struct pz_nested_work *work,
                             double limit_s, double below, struct pz_nested_mapping *out) {
   struct nested_search nested_search, *search = &nested_search;
@@ -207,6 +220,7 @@ static double search_nested(const struct pz_mapspace *space, const struct pz_nes
   search->limit_s = limit_s;
   search->incumbent = below;
   search->choice = work->choice;
+  /* The numbers that do not depend on the tile of the global buffer. */
   for (int d = 0; d < PZ_DIMS; d++) {
     list_extents(space, (enum pz_dim)d, work->choice[d], &search->extent[d]);
     search->core_tiles[d] = space->core_tile[d].count[work->choice[d]];
@@ -224,7 +238,7 @@ static double search_nested(const struct pz_mapspace *space, const struct pz_nes
   }
   search->round_s = search->cycles * space->cycle_s + space->item_s;
   double most_s = search->minimise_time ? below : limit_s;
-  search->most_rounds = most_s / search->round_s * (1 + 1e-9) + 1;
+  search->most_rounds = most_s / search->round_s * ROUNDING + 1;
   search->lower_bound = search->minimise_time
                             ? pz_fmax(work->least_hbm_s, core_s(search, search->least_rounds))
                             : work->least_hbm_bytes;
@@ -236,9 +250,9 @@ static double search_nested(const struct pz_mapspace *space, const struct pz_nes
 
 /* ---- the memo and the two searches ----------------------------------------------------------- */
 
-/* Returns the memo's slot for core tiles that are laid on the array as in pz_spatial_way[way], or
- * in any way if `way` is PZ_SPATIAL_WAYS.  Sets *is_known to whether the slot has their bound; if
- * not, the caller stores it. */
+/* Returns the index of the memo's entry for core tiles that are laid on the array as in
+ * pz_spatial_way[way], or in any of these ways if `way` is PZ_SPATIAL_WAYS. Sets *is_known to
+ * whether the entry has their bound; if not, the caller must store it. */
 static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice[PZ_DIMS], int way,
                                struct pz_nested_memo *memo, bool *is_known) {
   int tiles = choice[PZ_DIM_M] * space->core_tile[PZ_DIM_N].n + choice[PZ_DIM_N];
@@ -249,8 +263,9 @@ static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice
   return slot;
 }
 
-/* Returns the least seconds of a mapping to the cores, or below_s if none takes less.  Spatial
- * mappings with the same core tiles share a bound: the time without local buffers. */
+/* Returns the least seconds of a mapping to the cores with any tile of the global buffer, or
+ * below_s if none takes less.  Spatial mappings with the same core tiles share a lower bound, which
+ * the memo keeps: the time with unlimited local buffers. */
 double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo) {
   if (work->spatial) {
@@ -259,16 +274,16 @@ double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nest
     if (!is_known) {
       struct pz_nested_work any = *work;
       any.spatial = NULL;
-      memo->least[slot] = search_nested(space, &any, -1, DBL_MAX, NULL);
+      memo->least[slot] = search_nested(space, &any, MINIMISE_TIME, DBL_MAX, NULL);
     }
     if (memo->least[slot] >= below_s) return below_s;
   }
-  return search_nested(space, work, -1, below_s, NULL);
+  return search_nested(space, work, MINIMISE_TIME, below_s, NULL);
 }
 
-/* Returns the least bytes of HBM traffic of core tiles that are laid on the array as in
- * pz_spatial_way[way], or in any way if `way` is PZ_SPATIAL_WAYS, with unlimited local buffers.
- * Returns DBL_MAX if no mapping is within limit_s. */
+/* Returns a lower bound on the bytes of HBM traffic of core tiles that are laid on the array as in
+ * pz_spatial_way[way], or in any of these ways if `way` is PZ_SPATIAL_WAYS: the least bytes with
+ * unlimited local buffers, or DBL_MAX if no mapping takes at most limit_s.  The memo keeps it. */
 static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_nested_work *work,
                               int way, double limit_s, struct pz_nested_memo *memo) {
   bool is_known;
@@ -281,9 +296,10 @@ static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_n
   return memo->least[slot];
 }
 
-/* Finds the tile with the least HBM traffic within the limit.  Few mappings to the cores are within
- * it, and many share their core tiles: the bounds of
- * the memo exclude most of them. */
+/* Finds the tile of the global buffer with the least HBM traffic within the limit, and returns
+ * whether there is one. Few mappings are within it, and many share their core tiles, so lower
+ * bounds of the memo exclude most: over all ways to lay the tiles on the array, and for this
+ * way. */
 bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
                         struct pz_nested_mapping *out) {

@@ -58,11 +58,11 @@ struct torus_use {
   double slowest; /* largest ratio of mean distance to links over all axes, for an all-to-all */
 };
 
-/* Returns the links that a group uses if `shape` lists the job's axes in the order in which devices
- * are numbered: along the first axis, then along the second, and so on, so that a group with stride
- * s covers the axes whose range overlaps [s, s * devices).  In an all-to-all, data travel a quarter
- * of the way around a ring, in both directions, and a third of a line, whose middle has one link in
- * each direction. */
+/* Returns the links that a group uses if devices are numbered along the first axis of `shape`, then
+ * along the second, and so on.  Each axis covers a range of strides between devices, and the group,
+ * with stride s, uses the axes whose range overlaps [s, s * devices).  In an all-to-all, data
+ * travel a quarter of the way around a ring, in both directions, and a third of a line, whose
+ * middle has one link in each direction. */
 static struct torus_use use_in_order(const struct pz_level *level, const struct shape *shape,
                                      struct pz_group group) {
   struct torus_use use = {.shared = 0};
@@ -374,7 +374,8 @@ static struct pz_wire_time inner_time(const struct pz_constants *constants,
   struct pz_wire_time ring = {collective_s(constants, net, latency_s, later_s, ring_links_s),
                               {ring_links_s, 0}};
   bool switches_add = level->collectives.switch_efficiency > 0;
-  if (passes < 2 || level->mesh || !switches_add) return ring;
+  bool is_all_reduce = passes > 1;
+  if (!is_all_reduce || level->mesh || !switches_add) return ring;
   double hop_s = level->latency_s + hop_software_s(constants, net);
   double links_s =
       (1 + 1 / n) * bytes / (level->bytes_per_s * level->collectives.switch_efficiency);
@@ -385,11 +386,11 @@ static struct pz_wire_time inner_time(const struct pz_constants *constants,
 }
 
 /* Returns the time of a collective of one pass, or of two (all-reduce), whose group spans several
- * units of the innermost level.  Large
- * messages use a ring, and small ones use trees if their latency is shorter; an all-reduce is a
- * reduce-scatter followed by an all-gather.  Between two units whose switches add up, two trees for
- * half of the tensor each are faster: every unit sends the tensor once, which a ring does nearly
- * twice (NCCL's NVLS tree; two nodes of H100 reach 1.2 times the rate of their interfaces). */
+ * units of the innermost level, such as nodes.  Large messages use a ring, and small ones use trees
+ * if their latency is shorter; an all-reduce is a reduce-scatter followed by an all-gather.
+ * Between two units whose switches add up, two trees for half of the tensor each are faster: every
+ * unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS tree; two nodes of H100
+ * reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *constants,
                                       const struct pz_cluster *net, double passes, double bytes,
                                       struct pz_group group) {
@@ -410,8 +411,8 @@ static struct pz_wire_time outer_time(const struct pz_constants *constants,
   if (own.devices > 1)
     time.busy_s[PZ_WIRE_INNER] = passes * pass_bytes / inner_rate(constants, net, own);
   bool switches_add = net->level[0].collectives.switch_efficiency > 0;
-  bool has_two_units = n == 2 * crossing.members;
-  if (passes < 2 || !has_two_units || !switches_add) return time;
+  bool has_two_units = n == 2 * crossing.members, is_all_reduce = passes > 1;
+  if (!is_all_reduce || !has_two_units || !switches_add) return time;
   struct pz_wire_time pair = {.busy_s[PZ_WIRE_OUTER] = bytes / crossing.outer_rate};
   if (own.devices > 1)
     pair.busy_s[PZ_WIRE_INNER] =
@@ -457,7 +458,8 @@ static double expected_distinct(double n, double choices) {
   return n * (1 - pow(1 - 1 / n, choices));
 }
 
-/* DeepEP's cores copy a token for each device that needs it and sum the results, with a time for
+/* Returns the time of a dispatch of tokens to their experts, or of a combine of the results.
+ * DeepEP's cores copy a token for each device that needs it and sum the results, with a time for
  * each token, for its bytes, and for the bytes of each copy.  HybridEP's copy units are as fast as
  * the links.  The times a of the cores and b of a node's links overlap in part, as (a^n +
  * b^n)^(1/n) with n = copy_smooth.  Interfaces between nodes overlap with both. */
@@ -472,6 +474,7 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
     return pz_network_time(constants, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * dispatch->experts,
                            group);
   struct crossing crossing = find_crossing(constants, net, group);
+  /* The nodes and devices that are expected to need a copy of a token. */
   double members = crossing.members, nodes = ceil(n / members);
   double reached_nodes = expected_distinct(nodes, dispatch->experts);
   double copies = expected_distinct(n, dispatch->experts);
@@ -479,6 +482,7 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
     reached_nodes = dispatch->most_nodes;
     copies = reached_nodes * expected_distinct(members, dispatch->experts / reached_nodes);
   }
+  /* The time of the dispatcher's cores, then that of the links inside a node and between nodes. */
   double token_bytes = dispatch->token_bytes, cores_s = 0;
   if (dispatch->dispatcher == PZ_DISPATCHER_DEEPEP) {
     double token_s =

@@ -183,9 +183,11 @@ static void report_errors(struct pz_call *call, const struct network_fit *fitter
     double before_error = fabs(predicted_s(before, row) / row->s - 1);
     double after_error = fabs(predicted_s(fitter->net, row) / row->s - 1);
     /* Running means of the row's test and of all tests, by size class and over all sizes. */
+    struct pz_network_error *const lists[] = {&tests[test], &all};
+    const int sizes[] = {size_class(row->bytes), ALL_SIZES};
     for (int mean = 0; mean < 4; mean++) {
-      struct pz_network_error *errors = mean % 2 ? &all : &tests[test];
-      int size = mean < 2 ? size_class(row->bytes) : ALL_SIZES;
+      struct pz_network_error *errors = lists[mean / 2];
+      int size = sizes[mean % 2];
       double n = ++errors->rows[size];
       errors->before[size] += (before_error - errors->before[size]) / n;
       errors->after[size] += (after_error - errors->after[size]) / n;
@@ -193,7 +195,8 @@ static void report_errors(struct pz_call *call, const struct network_fit *fitter
   }
   tests[result->n_tests++] = all;
   result->tests = tests;
-  result->cluster.calibration_error = all.after[all.rows[2] ? 2 : ALL_SIZES];
+  enum { LARGE = 2 }; /* the size class of large messages, if there are any */
+  result->cluster.calibration_error = all.after[all.rows[LARGE] ? LARGE : ALL_SIZES];
 }
 
 /* Fits the cluster in *result, which has the numbers of its data sheet, to the rows. */

@@ -411,9 +411,10 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
 }
 
 /* Returns the seconds of a scan.  Serving kernels begin and end with a state in fp32 for each
- * sample, which SGLang (delta rule) reads and writes.  TensorRT-LLM (Mamba-2) moves three times
- * these bytes for zeros and copies, because samples of one chunk take longer than the chunks of
- * long samples.  Inputs and results of a token have 16 bits, decays fp32. */
+ * sample, which SGLang (delta rule) reads and writes: 8 bytes a value.  TensorRT-LLM (Mamba-2) is
+ * taken to move three times these bytes for zeros and copies, because samples of one chunk take
+ * longer than the chunks of long samples.  A token has two 16-bit tensors over the heads and two
+ * over the groups of heads (4 bytes a value), and two decays of each head in fp32 (8 bytes). */
 static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   double n = (double)row->n, k = (double)row->k, heads = (double)row->heads;
@@ -445,6 +446,7 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
   struct pz_vector_time time;
   pz_vector_named(chip, kernel, &work, &time);
   if (direction == PZ_FORWARD) return time.latency_s;
+  /* Between two calls, the forward operator writes its 16-bit result as well. */
   double warm_s = time.latency_s, cold = pz_cold_part(chip, values * (bytes + 2));
   work.warm = false;
   pz_vector_named(chip, kernel, &work, &time);
@@ -452,12 +454,13 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
 }
 
 /* Returns the seconds of a causal convolution of width 4, or of one token of a scan, which reads
- * and writes the state in fp32.  Each thread block waits for `waits` loads that depend on each
- * other, and all blocks take at least blocks_s.  Data that are changed in place occupy the global
- * buffer once rather than twice. */
+ * and writes the state in fp32.  On GPUs, a thread block also waits for loads that depend on each
+ * other (waits: 1 for a whole block, less for a short one), and all blocks together take at least
+ * blocks_s.  Data that are changed in place occupy the global buffer once rather than twice. */
 static double state_kernel_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
-  static const int64_t WIDTH = 4;        /* tokens that a convolution combines */
-  static const int64_t BLOCK_TOKENS = 8; /* tokens of a sample in a thread block */
+  static const int64_t WIDTH = 4; /* tokens that a convolution combines */
+  /* Tokens of a sample in a thread block of the Triton kernel causal_conv1d_fn (SGLang, BLOCK_M) */
+  static const int64_t BLOCK_TOKENS = 8;
   const struct pz_constants *constants = &pz_constants_default;
   const struct operator_info *op = &operators[row->op];
   bool is_gpu = chip->execution == PZ_CHIP_STREAM;
@@ -569,7 +572,8 @@ double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
   case VECTOR: s = vector_s(chip, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: { /* silu(x) * y in two kernels, and one more multiplication backward */
     double multiplications = op->direction == PZ_FORWARD ? 1 : 2;
-    s = multiplications * vector_s(chip, row, PZ_OP_MUL, PZ_FORWARD, 6) +
+    static const double MUL_BYTES = 6; /* two 16-bit values read, one written */
+    s = multiplications * vector_s(chip, row, PZ_OP_MUL, PZ_FORWARD, MUL_BYTES) +
         vector_s(chip, row, PZ_OP_SILU, op->direction, op->bytes);
     break;
   }

@@ -20,7 +20,8 @@ static double static_watts(const struct pz_tech_info *tech, double mm2, double c
                                              pz_tech_voltage2(tech, clock_hz));
 }
 
-/* The clock is the one that the technology sustains, at most the chip's. */
+/* Returns the static power of a chip at the clock that its technology sustains, at most the chip's.
+ * It is 0 for the original system's chips, whose energy does not contain it. */
 double pz_power_static_watts(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   if (pz_tech_is_library(tech)) return 0;
@@ -30,9 +31,10 @@ double pz_power_static_watts(const struct pz_chip *chip) {
 
 /* ---- the clock within a power limit ---------------------------------------------------------- */
 
-/* The cores of a GPU request the full HBM rate down to the clock that the technology sustains:
- * copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78, 0.54 and 0.40
- * of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their own. */
+/* Returns the numbers of a chip that determine its clock under a power limit.  The cores of a GPU
+ * request the full HBM rate down to the clock that the technology sustains: copies on an H200 at
+ * locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78, 0.54 and 0.40 of it at 1,200, 900
+ * and 600 MHz.  Other chips have DMA engines with clocks of their own. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
   const struct pz_tech_info *bill_tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool cores_request_hbm = chip->execution == PZ_CHIP_STREAM;
@@ -61,8 +63,9 @@ double pz_work_s(const struct pz_work *work) {
   return work->startup_s + fmax(pz_work_chip_s(work), work->hbm_s);
 }
 
-/* Returns time, power and energy of a call at a clock, to which the times at the cores are
- * inversely proportional.  Calls begin every interval_s if that is longer than a call. */
+/* Returns time, power and energy of a call at a clock.  The time of the cores' cycles is inversely
+ * proportional to the clock.  HBM and the global buffer keep their rates down to the clocks hbm_hz
+ * and glb_hz. Calls begin every interval_s if that is longer than a call. */
 static struct pz_power run_at_clock(const struct pz_power_law *law, const struct pz_work *work,
                                     double interval_s, double clock_hz) {
   double cores_s = fmax(work->core_s * law->clock_hz, work->glb_s * law->glb_hz) / clock_hz;
@@ -108,27 +111,36 @@ static double highest_clock_within(const struct pz_power_law *law, const struct 
   return low;
 }
 
-/* If the lowest clock draws too much power as well, the chip waits between calls until the mean
- * power is at the limit. */
+/* Sets *out to time, power and energy of repeated calls at the highest clock within the power
+ * limit.  If even the lowest clock draws too much power, the chip waits between calls until the
+ * mean power is at the limit. */
 void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, double interval_s,
                   struct pz_power *out) {
   static const double LEAST_CLOCK = 0.05; /* lowest clock over the one that the chip sustains */
   *out = run_at_clock(law, work, interval_s, law->most_hz);
-  if (law->watts <= 0 || out->watts <= law->watts || !law->tech) return;
+  bool has_limit = law->watts > 0;
+  bool has_clocks = law->tech != NULL; /* else the clock is constant (struct pz_power_law) */
+  if (!has_limit || out->watts <= law->watts || !has_clocks) return;
+  /* Lower the clock until the power is within the limit. */
   double sustained_hz = fmin(law->clock_hz, law->tech->reference_hz);
   double least_hz = fmin(LEAST_CLOCK * sustained_hz, law->most_hz);
   double allowed_hz = highest_clock_within(law, work, interval_s, least_hz, law->most_hz);
   *out = run_at_clock(law, work, interval_s, allowed_hz);
-  if (out->watts <= law->watts * (1 + 1e-12)) return;
+  static const double ROUNDING = 1 + 1e-12;
+  if (out->watts <= law->watts * ROUNDING) return;
+  /* Idle power leaves dynamic_watts for the energy of the work.  If that is nothing, it never
+   * ends. */
   double idle_watts = static_watts(law->tech, law->mm2, allowed_hz);
   double dynamic_watts = law->watts - idle_watts;
-  double dynamic_j = out->joules - idle_watts * fmax(out->latency_s, interval_s);
+  double period_s = fmax(out->latency_s, interval_s);
+  double dynamic_j = out->joules - idle_watts * period_s;
   out->latency_s = dynamic_watts > 0 ? dynamic_j / dynamic_watts : HUGE_VAL;
   out->watts = law->watts;
   out->joules = dynamic_watts > 0 ? law->watts * out->latency_s : HUGE_VAL;
 }
 
-/* Sets *out to what the chip sustains in GEMMs, and returns their multiply-accumulates a second. */
+/* Sets *out to the power and clock that the chip sustains in GEMMs that take one second at the
+ * nominal clock, and returns their number of multiply-accumulates. */
 double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   double macs = pz_chip_tensor_flop_per_s(chip) / 2 * chip->calibration.tensor_efficiency;
   struct pz_work work = {.core_j = pz_power_product_j(chip, macs), .core_s = 1};
@@ -137,7 +149,8 @@ double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   return macs;
 }
 
-/* Measured chips run GEMMs at their nominal clock, because their rates include the power limit. */
+/* Returns the clock at which a chip runs GEMMs.  Measured chips run them at their nominal clock,
+ * because their measured rates include the effect of the power limit. */
 double pz_chip_gemm_hz(const struct pz_chip *chip) {
   struct pz_power power = {.clock_hz = chip->clock_hz};
   if (chip->cold) (void)pz_power_products(chip, &power);
@@ -146,9 +159,9 @@ double pz_chip_gemm_hz(const struct pz_chip *chip) {
 
 /* ---- energy of single operators -------------------------------------------------------------- */
 
-/* Operands are read from the global buffer once for each tile of side x side results, whose sums
- * fill a quarter of a core's buffer.  A multiply-accumulate then reads 2 e / side bytes for
- * operands of e bytes. */
+/* Returns the energy of multiply-accumulates in J.  Operands are read from the global buffer once
+ * for each tile of side x side results, whose sums fill a quarter of a core's buffer.  A
+ * multiply-accumulate then reads 2 e / side bytes from it for operands of e bytes. */
 double pz_power_product_j(const struct pz_chip *chip, double macs) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   double side = sqrt((double)chip->tensor.local_bytes / 4 / (double)chip->rules.sum_bytes);

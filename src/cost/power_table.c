@@ -131,7 +131,7 @@ static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
 static struct pz_work vector_work(const struct pz_chip *chip, const struct operator_info *op,
                                   const double cell[COLUMNS]) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
-  double values = cell[B] * cell[M] * cell[N], bytes = 2 * 2 * values;
+  double values = cell[B] * cell[M] * cell[N], bytes = 2 * 2 * values; /* 2 read, 2 written */
   struct pz_vector_work vector = {op->kind,         PZ_FORWARD, (int64_t)(cell[B] * cell[M]),
                                   (int64_t)cell[N], bytes,      true};
   struct pz_vector_time time;
@@ -152,6 +152,7 @@ static struct pz_work attention_work(const struct pz_chip *chip, const struct op
                                      const double cell[COLUMNS]) {
   double scores = cell[M] * cell[N] / 2, head_flop = 4 * cell[B] * scores * cell[K];
   double heads = fmin(fmax(1, floor(cell[FLOP] / head_flop + 0.5)), 1 << 20);
+  /* Queries and results have m rows, keys and values n, all of 2 bytes a value. */
   double bytes = 2 * 2 * cell[B] * heads * cell[K] * (cell[M] + cell[N]);
   struct pz_attention_work attention = {
       .dims = {(int64_t)(cell[B] * heads), (int64_t)cell[M], (int64_t)cell[N], (int64_t)cell[K]},

@@ -71,20 +71,14 @@ enum { CORE_KEY = 14 };
 static void set_core_key(const struct pz_product *product, const struct pz_chip *chip,
                          int64_t key[CORE_KEY]) {
   const struct pz_tensor_cores *tensor = &chip->tensor;
-  const int64_t values[CORE_KEY] = {product->batch,
-                                    product->m,
-                                    product->n,
-                                    product->k,
-                                    tensor->rows,
-                                    tensor->cols,
-                                    tensor->cores,
-                                    tensor->local_bytes,
-                                    tensor->register_bytes,
-                                    rules_key(chip),
-                                    bits(chip->glb_bytes_per_s),
-                                    bits(tensor->local_bytes_per_s),
-                                    bits(tensor->local_total_bytes_per_s),
-                                    bits(chip->calibration.tensor_efficiency)};
+  int64_t glb_rate = bits(chip->glb_bytes_per_s), local_rate = bits(tensor->local_bytes_per_s);
+  int64_t local_total_rate = bits(tensor->local_total_bytes_per_s);
+  int64_t efficiency = bits(chip->calibration.tensor_efficiency);
+  const int64_t values[CORE_KEY] = {
+      product->batch,         product->m,      product->n,    product->k,
+      tensor->rows,           tensor->cols,    tensor->cores, tensor->local_bytes,
+      tensor->register_bytes, rules_key(chip), glb_rate,      local_rate,
+      local_total_rate,       efficiency};
   memcpy(key, values, sizeof values);
 }
 
@@ -102,16 +96,11 @@ double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
 /* Returns the seconds of HBM traffic at a rate of HBM_BYTES_PER_S. */
 static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times,
                             const struct pz_product *product, const struct pz_chip *chip) {
-  const int64_t key[] = {product->batch,
-                         product->m,
-                         product->n,
-                         product->k,
-                         chip->tensor.rows,
-                         chip->tensor.cols,
-                         chip->glb_bytes,
-                         rules_key(chip),
-                         bits(chip->calibration.hbm_read_efficiency),
-                         bits(chip->calibration.hbm_write_efficiency)};
+  int64_t read_efficiency = bits(chip->calibration.hbm_read_efficiency);
+  int64_t write_efficiency = bits(chip->calibration.hbm_write_efficiency);
+  const int64_t key[] = {product->batch,    product->m,        product->n,      product->k,
+                         chip->tensor.rows, chip->tensor.cols, chip->glb_bytes, rules_key(chip),
+                         read_efficiency,   write_efficiency};
   uint32_t at = pz_map_get(&times->hbm, key, sizeof key);
   if (at != PZ_NONE) return *pz_vec_at(&times->seconds, double, at);
   struct pz_chip rated = *chip;

@@ -79,8 +79,8 @@ static const struct scan_kernels *find_kernels(const struct pz_scan_work *work) 
 }
 
 /* Returns what the kernels of a scan compute, read and write.  The last chunk of a sample counts as
- * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK tokens that all come later.
- * */
+ * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK tokens that all come
+ * later. */
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
   static const double BLOCK = 64;
   static const double CYCLES = 12; /* an exponential and a multiplication, as in a softmax */
@@ -137,7 +137,8 @@ static double macs_per_s(const struct pz_chip *chip, const struct pz_scan_work *
   return cores_hz * chip->calibration.tensor_efficiency * filled * rows * cols;
 }
 
-/* Sets *out to the times of a scan: its kernels for all chunks, and the pass over the chunks. */
+/* Sets *out to the times of a scan: its kernels that work on all chunks at a time, and the pass
+ * that hands the state from one chunk to the next. */
 void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                   struct pz_scan_time *out) {
   /* About a third of all bytes are intermediate tensors that the next kernel reads. */

@@ -367,6 +367,8 @@ static const char *chip_name(const void *ctx, size_t i) {
  * Each function reads the row of one kind of table and returns true.  It returns false if the
  * operator or its data type is unknown in a table in the collectors' form. */
 
+/* Types of operands: bits of a value, with one scale or one for each block.  BITS_OTHER (0) is
+ * known but not predicted.  The tables bits_names and `ops` below are in this order. */
 enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK, BITS_4 };
 
 static const struct word dtypes[] = {{"bf16", BITS_16},
@@ -401,8 +403,9 @@ static bool set_reason(struct pz_ops_row *row, const char *group, const char *re
   return true;
 }
 
-/* Reads a GEMM.  Its time is that of a loop that reaches the power limit (sustained), or of a
- * burst, which is converted to a sustained one. */
+/* Reads a GEMM.  Its time is that of a loop that runs until the power limit acts (sustained), or of
+ * a burst of milliseconds, which is multiplied by the constant `burst` to a sustained one.  Rows
+ * with watts are sustained. */
 static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024; /* errors of smaller GEMMs are reported separately */
@@ -629,8 +632,8 @@ static const struct scan_kind {
     {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
 };
 
-/* Reads the sizes of a state-space operator by the collectors' names from the JSON object `params`,
- * or from columns if `params` is NULL. */
+/* Sets the sizes of a state-space operator in *row.  They have the collectors' names, and are
+ * members of the JSON object `params`, or columns of the table if `params` is NULL. */
 static void read_scan_sizes(const struct silicon_reader *reader, const json_t *params,
                             bool is_mamba, struct pz_ops_row *row) {
   static const int64_t MOST = 1 << 24;
@@ -696,7 +699,8 @@ static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *r
   row->group = scan->group;
   row->alone = is_mamba;
   if (strncmp(scan->op, "conv1d", 6) != 0) return true;
-  /* The channels are the queries, keys and values of all heads, or x, B and C of Mamba-2. */
+  /* A convolution has a number of channels instead of heads: the widths of queries, keys and values
+   * of all heads (delta rule), or of x, B and C (Mamba-2). */
   row->n = is_mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
                     : row->heads * row->n + 2 * row->kv_heads * row->k;
   row->heads = row->kv_heads = row->chunk = 0;

@@ -72,8 +72,10 @@ struct sparse_lines {
   double *value;
 };
 
-/* Returns the matrix compressed by rows or by columns.  It is a counting sort: start[k + 2] first
- * counts the entries of line k, and start[k + 1] is then the place of the next entry of line k. */
+/* Returns the matrix compressed by rows or by columns (lines), by a counting sort: start[k + 2]
+ * first counts the entries of line k.  After the sums, start[k + 1] is the index at which the next
+ * entry of line k is stored.  When all are stored, it is the end of line k, and start[k] its
+ * beginning. */
 static struct sparse_lines compress(const struct pz_lp *lp, bool by_row) {
   uint32_t n_lines = by_row ? lp->rows.n : lp->cols.n;
   const struct pz_lp_entry *entries = lp->entries.items;
@@ -142,7 +144,8 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   shared->completed = true;
 }
 
-/* The child process cannot raise an error, so all memory is allocated before the fork. */
+/* Solves the program in a child process, which leaves the result in shared memory.  The child
+ * cannot raise an error, so all memory is allocated before the fork. */
 struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, double seconds,
                                 const double *start) {
   uint32_t n = lp->cols.n;

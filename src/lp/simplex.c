@@ -8,11 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Every row has two implicit columns, the surplus over its right-hand side, and the shortage, which
- * has a high cost.  Their indices are SURPLUS + row and SHORTAGE + row. */
+/* Every row has two implicit columns: the surplus over its right-hand side (its slack variable),
+ * and the shortage below it, an artificial variable with a high cost (the big-M method).  Their
+ * indices are SURPLUS + row and SHORTAGE + row. */
 enum { SURPLUS = 1 << 29, SHORTAGE = 1 << 30, CANDIDATES = PZ_SIMPLEX_CANDIDATES };
 
-static const double SHORTAGE_COST = 1e4, LEAST_GAIN = 1e-10;
+static const double SHORTAGE_COST = 1e4;
+static const double LEAST_GAIN = 1e-10; /* reduced costs nearer to 0 are rounding errors */
 
 struct simplex_column {
   double cost;
@@ -52,12 +54,14 @@ static double *inverse_row(const struct pz_simplex *lp, uint32_t row) {
   return &lp->inverse[(size_t)row * lp->most_rows];
 }
 
-/* The right-hand side is perturbed by one to two millionths, differently for each row: multiples of
- * the golden ratio are spread evenly.  The shortage of the row begins as its basic column. */
+/* Adds a row, whose artificial variable is basic at first.  Its right-hand side is lowered by one
+ * to two millionths, differently in each row (multiples of the golden ratio are spread evenly),
+ * because ties in the ratio test let the simplex method cycle. */
 uint32_t pz_simplex_add_row(struct pz_simplex *lp, double right) {
+  static const double PERTURBATION = 1e-6, GOLDEN_RATIO = 0.6180339887498949;
   uint32_t row = lp->n_rows;
   lp->n_rows++;
-  lp->right[row] = right - 1e-6 * right * (1 + fmod(row * 0.6180339887498949, 1));
+  lp->right[row] = right - PERTURBATION * right * (1 + fmod(row * GOLDEN_RATIO, 1));
   lp->value[row] = lp->right[row];
   inverse_row(lp, row)[row] = 1;
   lp->basic[row] = SHORTAGE + row;
@@ -99,7 +103,8 @@ static void find_duals(struct pz_simplex *lp) {
 /* Returns the reduced cost of a column: its cost minus the value of its entries at the dual prices.
  * Where it is negative, the column lowers the objective. */
 static double reduced_cost(struct pz_simplex *lp, uint32_t col_index) {
-  if (col_index >= SURPLUS) return lp->dual[col_index - SURPLUS];
+  bool is_surplus = col_index >= SURPLUS; /* its cost is 0, and its only entry is -1 */
+  if (is_surplus) return lp->dual[col_index - SURPLUS];
   const struct simplex_column *col = column_at(lp, col_index);
   const struct simplex_entry *entry = pz_vec_at(&lp->entries, struct simplex_entry, col->first);
   double reduced = col->cost;
@@ -124,9 +129,10 @@ static void insert_candidate(struct pz_simplex *lp, uint32_t col_index, double r
   lp->candidate[at].reduced = reduced;
 }
 
-/* Returns the candidate that now has the most negative reduced cost, and sets *least_reduced to it.
- * If no candidate is left, new ones are collected from all columns.  Returns PZ_NONE if the basis
- * is optimal. */
+/* Returns the column that enters the basis: the candidate that now has the most negative reduced
+ * cost, to which *least_reduced is set.  If no candidate has a negative one, new candidates are
+ * collected from all columns, and the second pass chooses among them.  Returns PZ_NONE if no column
+ * has a negative reduced cost, so that the basis is optimal. */
 static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t best = PZ_NONE;
@@ -203,8 +209,9 @@ static bool has_drifted(struct pz_simplex *lp) {
   return false;
 }
 
-/* Computes the inverse again from the basic columns, which enter one after the other.  Each
- * replaces a shortage, in the row where its pivot is largest. */
+/* Computes the inverse and the values again from the basic columns, to remove rounding errors. The
+ * basis begins with all shortages, whose inverse is the identity. The basic columns then enter one
+ * after the other, each in the row of a shortage where its pivot is largest. */
 static void invert(struct pz_simplex *lp) {
   uint32_t *list = lp->list;
   memcpy(list, lp->basic, lp->n_rows * sizeof *list);
@@ -269,7 +276,8 @@ static bool optimize(struct pz_simplex *lp) {
   return false;
 }
 
-/* If rounding errors have accumulated, the inverse is computed again, once. */
+/* Solves the program from the current basis.  If the limit of pivots is reached or rounding errors
+ * have accumulated, the inverse is computed again, once. */
 bool pz_simplex_solve(struct pz_simplex *lp) {
   if (optimize(lp) && !has_drifted(lp)) return true;
   invert(lp);

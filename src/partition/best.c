@@ -23,7 +23,7 @@ struct candidate {
   double least_s; /* lower bound on the step time of its plans, by the bounds of its schedules */
   struct pz_layer_time (*times)[2]; /* by layer and direction */
   int64_t *tried_steps; /* by layer: effort limit of its schedules, or 0 if it is not scheduled */
-  uint32_t n_open;      /* number of schedules that are not proven optimal */
+  uint32_t n_open;      /* number of open schedules: those that are not proven optimal */
 };
 
 /* The time of the best plan of a variant that was found, with or without recompute. */
@@ -38,8 +38,8 @@ struct variant_search {
   double *layer_s[2];             /* by direction and layer: times for the caller's bounds */
   struct candidate *candidates;   /* all variants, the lowest bound first */
   struct ranked_plan *incumbents; /* the best plans found so far, the fastest first */
-  uint32_t n_incumbents, most_incumbents;
-  uint64_t n_scheduled; /* number of candidates of which layers were scheduled */
+  uint32_t n_incumbents, most_incumbents; /* number so far, and number that the caller asks for */
+  uint64_t n_scheduled;                   /* number of candidates of which layers were scheduled */
 };
 
 /* Returns whether the inputs ask for plans that recompute activations, or if `recompute` is false,
@@ -89,8 +89,10 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
   uint32_t i = 0, n = search->n_incumbents;
   while (i < n && (list[i].variant != found.variant || list[i].recompute != found.recompute)) i++;
   if (i == n && n == search->most_incumbents) i--; /* the plan may replace the last one */
-  if (i < n && !is_better_plan(&found, &list[i])) return;
-  if (i == n) search->n_incumbents++;
+  bool replaces = i < n; /* entry i, or else the plan is a new entry at the end */
+  if (replaces && !is_better_plan(&found, &list[i])) return;
+  if (!replaces) search->n_incumbents++;
+  /* Move the plan forward to its place by time. */
   for (; i > 0 && is_better_plan(&found, &list[i - 1]); i--) list[i] = list[i - 1];
   list[i] = found;
 }
@@ -116,14 +118,16 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
   return time;
 }
 
-/* Schedules one layer in both directions, unless its schedules are proven optimal or had this effort
- * limit before.  Keeps the shorter schedule and the higher bound of two attempts. */
+/* Schedules one layer in both directions with an effort limit of `steps`, unless the layer had this
+ * limit before.  A schedule that is proven optimal is not computed again; otherwise the shorter
+ * schedule and the higher bound of both attempts are kept. */
 static void schedule_layer(struct pz_call *call, const struct variant_search *search,
                            struct candidate *candidate, uint32_t layer, int64_t steps) {
   if (candidate->tried_steps[layer] >= steps) return;
   for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
     struct pz_layer_time *time = &candidate->times[layer][direction];
-    if (candidate->tried_steps[layer] && !time->open) continue;
+    bool is_scheduled = candidate->tried_steps[layer] > 0;
+    if (is_scheduled && !time->open) continue;
     const struct pz_ops *ops = &candidate->workload->layers[layer].ops[direction];
     struct pz_layer_time retried = pz_layer_time_of(call, search->inputs->cost, ops, steps);
     double least_s = fmax(time->least_s, retried.least_s);
@@ -147,7 +151,8 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
 }
 
 /* Sets search->layer_s to the times of the candidate's schedules, or if `least` is set, to lower
- * bounds on them, which come from the caller for layers that are not scheduled yet. */
+ * bounds on them: those of the schedules, or of the caller for layers that are not scheduled
+ * yet. */
 static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
                         bool least) {
   const struct pz_plan_bounds *bounds = search->inputs->bounds;
@@ -211,10 +216,10 @@ static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *inpu
   return true;
 }
 
-/* Finds the best plan of a candidate with the times found, or if `least` is set, with the lower
- * bounds on them.  Returns its time, or HUGE_VAL if no plan may become an incumbent.  A plan with
- * the times found becomes an incumbent.  If several plans are asked for, it is found without the
- * limit of the incumbents. */
+/* Finds the best plan of a candidate, and returns its step time, or HUGE_VAL if no plan may become
+ * an incumbent. If `least` is false, layers take the times of their schedules, and the plan becomes
+ * an incumbent if it is fast enough; only if a single plan is asked for, the incumbent limits the
+ * search. If `least` is true, layers take the lower bounds on these times. */
 static double place_candidate(struct pz_call *call, struct variant_search *search,
                               const struct candidate *candidate, bool least) {
   const struct pz_plan_inputs *inputs = search->inputs;
@@ -232,10 +237,9 @@ static double place_candidate(struct pz_call *call, struct variant_search *searc
     if (ruled_out) continue;
     struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
     struct pz_place_solution plan;
-    bool limited = least || search->most_incumbents == 1;
-    if (!place_layers(call, inputs, candidate, &problem, limited ? incumbent_s(search) : DBL_MAX,
-                      &plan))
-      continue;
+    bool is_limited = least || search->most_incumbents == 1;
+    double solver_limit_s = is_limited ? incumbent_s(search) : DBL_MAX;
+    if (!place_layers(call, inputs, candidate, &problem, solver_limit_s, &plan)) continue;
     bool recomputes_nothing = recompute && plan.n_stages == 1; /* the last stage never recomputes */
     if (!least && recomputes_nothing && tries_recompute(inputs, false)) continue;
     best_s = fmin(best_s, plan.time_s);
@@ -247,8 +251,9 @@ static double place_candidate(struct pz_call *call, struct variant_search *searc
 
 /* ---- all candidates ------------------------------------------------------------------------- */
 
-/* Schedules a candidate with few steps.  Returns whether it may have a plan below limit_s.  If the
- * caller has bounds, the repeated layer is scheduled first, because it may rule out such plans. */
+/* Schedules the layers of a candidate with the effort limit quick_steps.  Returns whether it may
+ * have a plan below limit_s.  If the caller has bounds, the layer that is repeated most is
+ * scheduled first, because it may exclude such plans. */
 static bool schedule_quickly(struct pz_call *call, struct variant_search *search,
                              struct candidate *candidate, double limit_s) {
   const struct pz_plan_inputs *inputs = search->inputs;
@@ -262,7 +267,8 @@ static bool schedule_quickly(struct pz_call *call, struct variant_search *search
 }
 
 /* Finds the plans of all candidates that may be the best: in a first pass with few schedule steps,
- * and in a second one with more steps if schedules are open that may matter. */
+ * and in a second one with more steps if a candidate has open schedules (not proven optimal) and
+ * with their lower bounds would be faster than the incumbents. */
 static void place_candidates(struct pz_call *call, struct variant_search *search) {
   const struct pz_plan_inputs *inputs = search->inputs;
   int n_passes = inputs->steps > inputs->quick_steps ? 2 : 1;
@@ -282,8 +288,8 @@ static void place_candidates(struct pz_call *call, struct variant_search *search
     }
 }
 
-/* Returns a lower bound on the step time of all plans.  *n_open is the number of open schedules
- * because of which the bound is below the best plan. */
+/* Returns a lower bound on the step time of all plans.  Sets *n_open to the number of open
+ * schedules (not proven optimal) of candidates whose bound is below the time of the best plan. */
 static double search_bound_s(const struct variant_search *search, uint32_t *n_open) {
   double best_s = search->n_incumbents ? search->incumbents[0].time_s : HUGE_VAL;
   double bound_s = best_s;
@@ -380,18 +386,23 @@ static struct pz_place_model solve_in_full(struct pz_call *call,
   return model;
 }
 
-/* Finds the best plan, or none if bounds show that no plan is below limit_s. */
+/* Finds the best plan over all variants, or sets choice.below to false if the caller's bounds show
+ * that no plan takes less than limit_s (HUGE_VAL for no limit). */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
   struct pz_call work = pz_scratch(call);
   struct variant_search search = variant_search_new(&work, inputs, 1);
-  choice.below = !inputs->bounds || !(limit_s < HUGE_VAL);
+  /* First look for a variant that the bounds do not exclude. */
+  bool has_limit = limit_s < HUGE_VAL;
+  bool can_exclude = inputs->bounds && has_limit;
+  choice.below = !can_exclude;
   for (uint32_t i = 0; i < inputs->n_variants && !choice.below; i++) {
     struct candidate *candidate = &search.candidates[i];
     if (candidate->bound_s < limit_s)
       choice.below = schedule_quickly(&work, &search, candidate, limit_s);
   }
+  /* If there is one, find the best plan, which is solved again and recorded. */
   if (choice.below) {
     place_candidates(&work, &search);
     choice.lower_bound_s = search_bound_s(&search, &choice.n_open);

@@ -58,8 +58,8 @@ struct pz_plan_choice {
   bool below;    /* if false, no plan is below the limit, and the other members are not set */
   double time_s; /* step time of the best plan, or HUGE_VAL if no plan fits */
   double lower_bound_s; /* bound on all plans; below time_s only because of open schedules */
-  uint32_t n_open;      /* schedules not proved optimal, of all variants that may still win */
-  uint32_t n_open_here; /* those of the plan's own variant */
+  uint32_t n_open;      /* open schedules (not proven optimal) of all variants that may still win */
+  uint32_t n_open_here; /* open schedules of the plan's own variant */
   struct pz_plan_record plan;
   uint64_t n_scheduled; /* number of variants of which layers were scheduled */
 };

@@ -180,7 +180,8 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
   bool adam = strcmp(optimizer, "Adam") == 0;
   if (!adam && strcmp(optimizer, "SGD") != 0)
     pz_fields_refuse(&fields, "optimizerAlgorithm", "SGD or Adam");
-  problem->state = adam ? 3 : 2;
+  static const double ADAM_STATE = 3, SGD_STATE = 2; /* over the bytes of the weights */
+  problem->state = adam ? ADAM_STATE : SGD_STATE;
   read_fixed(call, &fields, &out->fixed);
   pz_fields_allow(&fields, described_by, sizeof described_by / sizeof *described_by);
   /* edges at a tensor-parallel degree without nodes are a mistake in the file */

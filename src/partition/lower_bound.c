@@ -12,34 +12,39 @@
 
 /* ---- what memory allows --------------------------------------------------------------------- */
 
-/* Returns a lower bound on the memory of stage i from the end.  Each of its other microbatches in
- * flight keeps activations, or with recompute the input of the stage, which the first stage of the
- * model does not have. */
+/* A stage that is not the first has inputs of at least edge_bytes; the first has none. */
+static const double NO_INPUT_BYTES = 0;
+
+/* Returns a lower bound on the memory of stage i from the end.  It has i microbatches in flight:
+ * the current one, and i - 1 others, each of which keeps its activations, or with recompute only
+ * the stage's input of input_bytes. */
 static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
-                                 double act_bytes, uint32_t i, bool is_first) {
-  double kept_bytes = act_bytes;
-  if (bound->problem.recompute) kept_bytes = is_first ? 0 : bound->edge_bytes;
+                                 double act_bytes, uint32_t i, double input_bytes) {
+  double kept_bytes = bound->problem.recompute ? input_bytes : act_bytes;
   return bound->problem.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* Returns the least number of stages of any plan, for which every stage, from the end, is as long
- * as memory allows.  The first stage keeps no input, so it may be longer than others. */
+/* Returns the least number of stages with which any plan fits in memory, or more than there are
+ * layers if none does. From the last to the first, stages are as long as memory allows. The first
+ * stage of a plan keeps no input, so it may be longer than others. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   const struct pz_place_width *width = &bound->problem.widths[0];
   uint32_t end = width->n;
   for (uint32_t i = 1; i <= width->n; i++) {
-    double param_bytes = 0, act_bytes = 0;
-    uint32_t begin = end; /* the earliest layer at which stage i can begin */
+    double param_bytes = 0, act_bytes = 0; /* sums over the layers from `at` to `end` */
+    uint32_t begin = end;                  /* the earliest layer at which stage i can begin */
+    bool all_fit = true;                   /* stage i can have all layers added so far */
+    /* The sums over all remaining layers are needed below, so the loop has no early exit. */
     for (uint32_t at = end; at > 0; at--) {
       param_bytes += width->layers[at - 1].param_bytes;
       act_bytes += width->layers[at - 1].act_bytes;
-      bool fits =
-          stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->problem.hbm_bytes;
-      if (begin == at && fits) begin = at - 1;
+      all_fit = all_fit && stage_memory_bytes(bound, param_bytes, act_bytes, i,
+                                              bound->edge_bytes) <= bound->problem.hbm_bytes;
+      if (all_fit) begin = at - 1;
     }
-    bool rest_fits =
-        stage_memory_bytes(bound, param_bytes, act_bytes, i, true) <= bound->problem.hbm_bytes;
-    if (begin == 0 || rest_fits) return i;
+    bool rest_fits_first = stage_memory_bytes(bound, param_bytes, act_bytes, i, NO_INPUT_BYTES) <=
+                           bound->problem.hbm_bytes;
+    if (begin == 0 || rest_fits_first) return i;
     end = begin;
   }
   return width->n + 1;
@@ -53,9 +58,10 @@ static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_
                 problem->microbatches);
 }
 
-/* Sets the tables of a domain.  The largest of several stages has at least an even share of the
- * parameters, and at least those of the largest layer.  The first stage has at least those of the
- * first layer. */
+/* Sets the numbers of stages that memory and devices allow, and for each of them the least
+ * parameters of the stage that is charged for the all-reduce, and the least rounds of a step. The
+ * largest of several stages has at least an even share of the parameters, and at least those of the
+ * largest layer. The first stage has at least those of the first layer. */
 static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   const struct pz_place_problem *problem = &bound->problem;
   const struct pz_place_width *width = &problem->widths[0];
@@ -73,13 +79,15 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   bound->share =
       (double)(problem->microbatches * width->tp) / (double)problem->devices * (1 - 1e-12);
   bound->least_stages = least_stages_by_memory(bound);
+  /* The most stages for which the first one, which has the most microbatches in flight, can fit
+   * with one layer, and for which there are enough devices. */
   bound->most_stages = width->n;
   for (; bound->most_stages > 0; bound->most_stages--) {
     bool first_fits = false; /* some layer alone fits in memory as the first stage */
     for (uint32_t i = 0; i < width->n && !first_fits; i++)
       first_fits =
           stage_memory_bytes(bound, width->layers[i].param_bytes, width->layers[i].act_bytes,
-                             bound->most_stages, true) <= problem->hbm_bytes;
+                             bound->most_stages, NO_INPUT_BYTES) <= problem->hbm_bytes;
     if (first_fits && most_replicas(problem, bound->most_stages) >= 1) break;
   }
   bound->charged_bytes =
@@ -118,7 +126,8 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
 /* The solver adds in another order, so its sums may be smaller by rounding. */
 static const double ROUNDING = 1 - 1e-9;
 
-/* Sums of the layer times for which a bound is asked. */
+/* Sums of the layer times for which a bound is asked.  The main run is the longest run of equal
+ * layers, such as the blocks of a transformer. */
 struct chain_work {
   double fwd_s, bwd_s;             /* sums over all layers */
   double longest_s;                /* largest time of a layer, both directions */
@@ -152,19 +161,22 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
   return work;
 }
 
-/* The first, the inner or the last stages, and their number.  The load of such a stage with k layers
- * of the main run is at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
+/* The first, the inner or the last stages.  The load of such a stage with k layers of the main run
+ * is at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
 struct stage_kind {
-  double count;
+  double count; /* number of such stages */
   double offset_s[2], layer_s[2];
 };
 
-/* Returns the least load of at least load_s with which all stages together can have n layers of the
- * main run.  Each of at most 32 steps raises the load until some stage can have one more layer; after
- * fewer steps than needed, the load is still a lower bound. */
+/* Returns a lower bound of at least load_s on the load of the slowest stage: the least load with
+ * which all stages together can have n layers of the main run.  Each step raises the load until
+ * some stage can have one more layer.  If MOST_STEPS are too few, the load is still a lower
+ * bound. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
-  for (int tries = 0; tries < 32; tries++) {
-    double capacity = 0, next_s = HUGE_VAL;
+  enum { MOST_STEPS = 32 };
+  for (int step = 0; step < MOST_STEPS; step++) {
+    double capacity = 0;      /* layers of the main run that all stages can have with load_s */
+    double next_s = HUGE_VAL; /* the load with which some stage can have one more */
     for (int i = 0; i < 3; i++) {
       /* the layers that a stage of this kind can have with at most this load */
       const struct stage_kind *kind = &kinds[i];
@@ -215,11 +227,12 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
                              const double *bwd_s, double limit_s) {
   struct chain_work work = sum_work(bound, fwd_s, bwd_s);
   double best_s = HUGE_VAL, once_s = work.fwd_s + work.bwd_s;
-  if (bound->least_stages > bound->most_stages) return HUGE_VAL;
+  if (bound->least_stages > bound->most_stages) return HUGE_VAL; /* no plan fits */
   if (once_s * bound->share >= limit_s) return limit_s;
   for (uint32_t n_stages = bound->least_stages; n_stages <= bound->most_stages; n_stages++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    /* if all stages share work and transfers evenly */
+    /* The load if all stages share work and transfers evenly. With recompute, the last stage saves
+     * a second forward pass, at most the part most_forward of its load. */
     double even_s = once_s, transfers_s = (n_stages - 1) * bound->transfer_s;
     if (n_stages > 1 && bound->problem.recompute)
       even_s = (once_s + work.fwd_s + transfers_s) / (n_stages + work.most_forward);
@@ -227,6 +240,7 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
       even_s = (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
     double load_s = pz_fmax(even_s, work.longest_s);
     if (load_s * ROUNDING * bound->rounds[n_stages] >= cutoff_s) continue;
+    /* The bound with whole layers takes longer to compute. */
     if (n_stages > 1) load_s = slowest_stage_s(bound, &work, n_stages, load_s);
     load_s *= ROUNDING;
     if (load_s * bound->rounds[n_stages] >= cutoff_s) continue;

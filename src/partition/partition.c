@@ -217,12 +217,16 @@ struct variant_list {
   double sample_flop; /* work of all GEMMs of the model for a sample, forward and backward */
 };
 
+/* Bytes of weights, gradients and optimizer state for each byte of weights: the published program's
+ * factor for Adam. */
+static const double ADAM_STATE = 3;
+
 struct pz_partition_options pz_partition_options_default(void) {
   return (struct pz_partition_options){.size = sizeof(struct pz_partition_options),
                                        .devices = 1024,
                                        .batch = 4096,
                                        .recompute = PZ_AS_FRAMEWORK,
-                                       .state = 3,
+                                       .state = ADAM_STATE,
                                        .steps = PZ_LAYER_STEPS,
                                        .workload = pz_workload_options_default()};
 }
@@ -312,7 +316,8 @@ struct partition_args {
   struct pz_partitions **out;
 };
 
-/* Finds the best plans of a model on a chip, and describes them. */
+/* The body of pz_partition_model(): checks the arguments, finds the best plans of a model on a
+ * chip, and describes them for the caller. */
 static void partition_model(struct pz_call *call, void *ctx) {
   const struct partition_args *args = ctx;
   struct pz_partition_options options = pz_partition_options_default();

@@ -35,20 +35,22 @@ double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s,
   return maxload_s * rounds + pz_place_allreduce_s(problem, n_replicas, param_bytes);
 }
 
-/* Returns the best number of replicas.  Tries numbers of rounds in ascending order, each with the
- * fewest replicas that reach it.  More rounds save at most the whole all-reduce, so the search ends
- * when they cost more than that. */
+/* Returns the best number of replicas.  More replicas have fewer microbatches each (rounds), but a
+ * longer all-reduce. Tries numbers of rounds in ascending order, each with the fewest replicas that
+ * reach it.  More rounds save at most the whole all-reduce, so the search ends when they cost more
+ * than that. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s) {
   const struct pz_replicas none = {0, DBL_MAX};
   struct pz_replicas best = {0, limit_s};
-  int64_t microbatches = problem->microbatches,
-          most = n_devices > 0 ? problem->devices / n_devices : 0;
+  int64_t microbatches = problem->microbatches;
+  int64_t most = n_devices > 0 ? problem->devices / n_devices : 0; /* replicas */
   if (most > microbatches) most = microbatches;
   if (most < 1) return none;
   double largest_allreduce_s = pz_place_allreduce_s(problem, most, param_bytes);
-  int64_t first = pz_ceil_div(microbatches, most), rounds = first;
+  int64_t first = pz_ceil_div(microbatches, most),
+          rounds = first; /* without filling the pipeline */
   for (;;) {
     if (maxload_s * (double)(rounds + n_stages - 1) >= best.time_s) break;
     if (maxload_s * (double)(rounds - first) > largest_allreduce_s) break;
@@ -56,7 +58,7 @@ struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem
     double time_s = pz_place_time_s(problem, maxload_s, n_stages, n_replicas, param_bytes);
     if (time_s < best.time_s) best = (struct pz_replicas){n_replicas, time_s};
     if (n_replicas == 1) break;
-    rounds = pz_ceil_div(microbatches, n_replicas - 1);
+    rounds = pz_ceil_div(microbatches, n_replicas - 1); /* the next number that saves a replica */
   }
   return best.n ? best : none;
 }
@@ -112,7 +114,8 @@ struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
-/* Returns the stage of the layer with this id.  `node` is the layer's position in the graph. */
+/* Returns the stage of the layer with this id in a given plan, which divides the repeated layers as
+ * fixed->split says.  `node` is the layer's position in the graph. */
 static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t node) {
   int64_t i = id - fixed->first, last = fixed->stages - 1;
   if (fixed->split == PZ_SPLIT_COMPAT)
@@ -125,7 +128,8 @@ static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t n
   return (uint32_t)k;
 }
 
-/* Sets the stages and the step time of a plan.  Returns NULL, or why the plan is impossible. */
+/* Sets the stages and the step time of a plan whose layer i is in stage stage_of[i].  Returns NULL,
+ * or why the plan is impossible: too little memory or too few devices. */
 static const char *evaluate_stages(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *fixed, const uint32_t *stage_of,
                                    struct pz_place_solution *plan) {

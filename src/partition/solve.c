@@ -164,8 +164,9 @@ static void find_cuts(struct pz_call *call, struct stage_table *table) {
 
 /* ---- costs of stages ------------------------------------------------------------------------ */
 
-/* Computes the cost of one stage in any graph.  arrive_s is scratch by direction and layer: the time
- * at which the last input from another stage arrives. */
+/* Computes the cost of the stage between two cuts in any graph.  In each direction, a layer waits
+ * until its inputs from other stages have arrived.  arrive_s is scratch by direction and layer: the
+ * time at which the last of these inputs arrives. */
 static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
   const struct pz_place_width *width = table->width;
@@ -258,7 +259,8 @@ static void cost_chain_backward(const struct stage_table *table, uint32_t to, do
 static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
   double *scratch[2] = {pz_alloc(call, table->width->n, sizeof(double)),
                         pz_alloc(call, table->width->n, sizeof(double))};
-  /* on a chain, where every layer has an edge to the next one, cuts are prefixes */
+  /* On a chain, where every layer has an edge to the next one, cuts are prefixes of the layers and
+   * need no sets, and the costs of stages follow from those of shorter ones. */
   bool linked[PZ_PLACE_MOST_LAYERS] = {false}, chain = true;
   for (uint32_t e = 0; e < table->width->n_edges; e++) {
     const struct pz_place_edge *edge = &table->width->edges[e];
@@ -281,7 +283,9 @@ static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
 
 /* ---- rows of the table ---------------------------------------------------------------------- */
 
-/* Lowers the maxload of the last k stages from the cut `from` by plans whose first stage ends at `to`. */
+/* Lowers the least maxload of the last k stages that begin at the cut `from` to that of plans in
+ * which the first of these stages ends at `to`, if that is less; the table has the other k - 1
+ * stages. */
 static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint32_t to) {
   const struct stage_cost *stage = cost_of(table, from, to);
   if (!stage_fits(table, stage, k)) return;
@@ -301,9 +305,10 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
  * within the limit.  The work saved by the last stage, which does not recompute, is subtracted. */
 static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
-  uint32_t n = table->n_cuts, low = from + 1, high = n - k;
+  uint32_t n = table->n_cuts, low = from + 1, high = n - k; /* k - 1 layers must be left */
   const struct stage_cost *all = cost_of(table, from, n - 1);
   double saved_s = all->recompute_work_s - all->work_s; /* upper bound for the last stage */
+  /* The work that the first of the stages must do at least; bisection finds the first such end. */
   double least_s =
       all->recompute_work_s - (k - 1) * limit_s - pz_fmax(0, saved_s < limit_s ? saved_s : limit_s);
   while (low < high) {
@@ -316,7 +321,9 @@ static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, ui
   return low;
 }
 
-/* Computes the least maxload of the last k > 1 stages that begin at `from`, if it is below limit_s. */
+/* Computes the least maxload of the last k > 1 stages that begin at the cut `from`, if it is below
+ * limit_s.  On a chain, bounds on the work of a stage limit the ends of the first of these
+ * stages. */
 static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, double limit_s) {
   uint32_t n = table->n_cuts;
   if (table->cuts) {
@@ -324,11 +331,12 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
       if (is_stage(table, from, to)) try_stage(table, k, from, to);
     return;
   }
-  if (from + k >= n) return;
+  if (from + k >= n) return; /* fewer than k layers are left */
   const struct stage_cost *rest = cost_of(table, from, n - 1);
   if (rest->work_s >= limit_s * k || rest->recompute_work_s >= limit_s * (k + 1)) return;
   for (uint32_t to = first_useful_end(table, k, from, limit_s); to + k <= n; to++) {
-    /* work grows with the length of a stage, so that longer stages are no better either */
+    /* Memory and work grow with the length of a stage, so that longer stages are no better
+     * either. */
     const struct stage_cost *stage = cost_of(table, from, to);
     double least_bytes = table->problem->state * stage->param_bytes + stage->act_bytes;
     double worst_s = 0;
@@ -340,10 +348,13 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   }
 }
 
-/* Computes the maxload of the last k stages from every cut where a better plan may have them. */
+/* Computes row k of the table: the least maxload of the last k stages from every cut at which these
+ * stages may begin in a plan that is faster than the incumbent.  Other cells are DBL_MAX. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
   uint32_t n = table->n_cuts, most = table->most_stages;
   uint32_t n_stages = k; /* least number of stages of a better plan */
+  /* A stage of a better plan of i stages takes less than the incumbent's time over the rounds.
+   * load_limit_s[i] is the longest such time over plans of i or more stages. */
   if (table->cutoff_s != best->replicas.time_s) {
     table->cutoff_s = best->replicas.time_s;
     for (uint32_t i = most; i > 0; i--)
@@ -354,8 +365,10 @@ static void fill_row(struct stage_table *table, uint32_t k, const struct incumbe
     for (uint32_t cut = 0; cut < n; cut++)
       table->maxload_s[cell_of(table, k, n_single, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
-    if (!table->cuts && from > 0) {
-      /* on a chain, the stages of a better plan before `from` must do all work before that cut */
+    bool is_chain = !table->cuts;
+    if (is_chain && from > 0) {
+      /* The stages of a better plan before `from` must do all work before that cut, each within its
+       * limit, so the plan has at least this number of stages. */
       double before_s = cost_of(table, 0, from)->recompute_work_s;
       if (n_stages == k) n_stages++;
       while (n_stages <= most &&
@@ -390,7 +403,8 @@ static void set_incumbent(const struct stage_table *table, struct incumbent *bes
   }
 }
 
-/* Returns whether some plan of n_stages or more stages may be better than the incumbent. */
+/* Returns whether some plan of n_stages or more stages may be faster than the incumbent: even if
+ * its stages shared all work evenly and had no transfers. */
 static bool may_improve(const struct stage_table *table, const struct incumbent *best,
                         uint32_t n_stages) {
   double work_s = cost_of(table, 0, table->n_cuts - 1)->work_s;
@@ -399,8 +413,9 @@ static bool may_improve(const struct stage_table *table, const struct incumbent 
   return false;
 }
 
-/* Finds the best plan if the first stage is charged for the all-reduce.  For each first stage, the
- * table has the least maxload of the other stages. */
+/* Finds the best plan if the time of the all-reduce is that of the first stage's parameters.  Tries
+ * each number of stages with each first stage; row n_stages - 1 of the table has the least maxload
+ * of the other stages, and is filled before. */
 static void solve_original(struct stage_table *table, struct incumbent *best) {
   for (uint32_t n_stages = 1; n_stages <= table->most_stages && may_improve(table, best, n_stages);
        n_stages++) {
@@ -423,9 +438,10 @@ static void solve_original(struct stage_table *table, struct incumbent *best) {
   }
 }
 
-/* Makes the table's plan of n_stages stages the incumbent if it is better.  Returns an upper bound on
- * the parameter bytes of the largest stage of every better plan with this maxload, or 0 if there is
- * no better plan.  The bound is found by bisection, because the time grows with these bytes. */
+/* Makes the table's plan of n_stages stages, n_single of them on one device, the incumbent if it is
+ * better.  A plan with more parameters in its largest stage has a longer all-reduce.  Returns an
+ * upper bound on the parameter bytes of the largest stage of every such plan that is faster than
+ * the incumbent, found by bisection, or 0 if there is none. */
 static double try_table_plan(const struct stage_table *table, struct incumbent *best,
                              uint32_t n_stages, uint32_t n_single) {
   double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
@@ -446,7 +462,7 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
                   table->end[cell_of(table, n_stages, n_single, 0)]);
   double limit_s = best->replicas.time_s;
   double all_bytes = cost_of(table, 0, table->n_cuts - 1)->param_bytes;
-  double low = pz_fmax(all_bytes / n_stages, table->largest_bytes);
+  double low = pz_fmax(all_bytes / n_stages, table->largest_bytes); /* no plan has less */
   if (!pz_place_best_replicas(table->problem, maxload_s, n_stages, devices, low, limit_s).n)
     return 0;
   for (int probe = 0; probe < 12; probe++) {
@@ -459,15 +475,16 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
   return high;
 }
 
-/* Finds the best plan if the largest stage is charged for the all-reduce.  Each round fills the table
- * with stages of at most cap_bytes parameters, and then lowers the cap below the largest stage that
- * a better plan can have. */
+/* Finds the best plan if the time of the all-reduce is that of the largest stage's parameters.
+ * Each pass fills the table with stages of at most cap_bytes of parameters, tries its plans, and
+ * then lowers the cap just below the largest stage that a better plan can have.  It ends when no
+ * plan can be better. */
 static void solve_corrected(struct stage_table *table, struct incumbent *best) {
-  uint32_t last = table->most_stages; /* plans of more stages are settled */
+  uint32_t last = table->most_stages; /* plans of more stages are no better than the incumbent */
   table->cap_bytes = DBL_MAX;
   for (;;) {
     double most_bytes = 0;
-    uint32_t last_open = 0;
+    uint32_t last_open = 0; /* largest number of stages of which plans may be better */
     for (uint32_t n_stages = 1; n_stages <= last && may_improve(table, best, n_stages);
          n_stages++) {
       fill_row(table, n_stages, best);
@@ -485,25 +502,32 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* Returns the step time of the greedy plan in which each stage, from the last to the first, gets as
- * many layers as fit with a load of at most load_s, or DBL_MAX if it needs more than n_stages stages. */
+/* Returns the step time of the greedy plan of a chain in which each stage, from the last to the
+ * first, gets as many layers as fit in memory with a load of at most load_s, or DBL_MAX if this
+ * needs more than n_stages stages or too many devices. */
 static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
+  /* The gradient all-reduce takes the time of one stage's parameters: those of the largest stage,
+   * or of the first one, which is visited last. */
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
-  uint32_t cut = table->n_cuts - 1, k = 0, n_single = 0;
+  uint32_t cut = table->n_cuts - 1; /* the layers before this cut are in no stage yet */
+  uint32_t k = 0, n_single = 0;     /* stages so far, and how many of them use one device only */
   while (cut > 0 && k < n_stages) {
     uint32_t from = cut;
     k++;
-    while (from > 0) {
+    while (from > 0) { /* extend stage k towards the first layer */
       const struct stage_cost *longer = cost_of(table, from - 1, cut);
       bool extends = stage_load_s(table, longer, k) <= load_s && stage_fits(table, longer, k);
       if (!extends) break;
       from--;
     }
-    if (from == cut) return DBL_MAX;
+    if (from == cut) return DBL_MAX; /* not even one layer fits */
     const struct stage_cost *cost = cost_of(table, from, cut);
     maxload_s = pz_fmax(maxload_s, stage_load_s(table, cost, k));
-    charged_bytes = largest_charged ? pz_fmax(charged_bytes, cost->param_bytes) : cost->param_bytes;
+    if (largest_charged)
+      charged_bytes = pz_fmax(charged_bytes, cost->param_bytes);
+    else
+      charged_bytes = cost->param_bytes;
     n_single += uses_one_device(table, cost);
     cut = from;
   }
@@ -518,7 +542,7 @@ static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, 
 static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
   if (table->cuts) return;
   double work_s = cost_of(table, 0, table->n_cuts - 1)->work_s, time_s = best->replicas.time_s;
-  /* only some numbers of stages, and few loads: the bound need not be the best */
+  /* Some numbers of stages, each with 8 loads from the mean load to 4 times as much, are enough. */
   for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages += 1 + n_stages / 3) {
     double low = work_s / n_stages, high = 4 * low;
     for (int probe = 0; probe < 8; probe++) {
@@ -530,6 +554,8 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
         low = middle;
     }
   }
+  /* The limit is a little above the greedy time, so that the dynamic program finds that plan too,
+   * even if it adds the same numbers in another order. */
   double limit_s = DBL_MAX;
   if (time_s < DBL_MAX) limit_s = pz_fmax(time_s * (1 + 1e-9), nextafter(time_s, DBL_MAX));
   best->replicas.time_s = pz_fmin(best->replicas.time_s, limit_s);
@@ -537,7 +563,8 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
 
 /* ---- the solution --------------------------------------------------------------------------- */
 
-/* Sets the costs of all stages, the least numbers of rounds, and the maxloads of 0 stages. */
+/* Allocates the tables.  Sets the costs of all stages, the least numbers of rounds of a step, and
+ * the first row of maxloads, for 0 stages, from which the dynamic program begins. */
 static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   const struct pz_place_problem *problem = table->problem;
   cost_all_stages(call, table);
@@ -547,7 +574,8 @@ static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   table->rounds = pz_alloc(call, table->most_stages + 1, sizeof *table->rounds);
   table->load_limit_s = pz_alloc(call, table->most_stages + 1, sizeof *table->load_limit_s);
   for (size_t i = 0; i < row; i++) table->maxload_s[i] = DBL_MAX;
-  table->maxload_s[cell_of(table, 0, 0, table->n_cuts - 1)] = 0; /* no stages, after all layers */
+  uint32_t all_layers = table->n_cuts - 1; /* the only cut after which 0 stages suffice */
+  table->maxload_s[cell_of(table, 0, 0, all_layers)] = 0;
   int64_t least_stage_devices = table->n_classes > 1 ? 1 : table->width->tp;
   for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages++) {
     int64_t n_replicas =
@@ -608,6 +636,7 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
                               .n_classes = 1,
                               .cap_bytes = DBL_MAX,
                               .cutoff_s = -1};
+  /* At most as many stages use one device as there are layers that are not tensor-parallel. */
   for (uint32_t i = 0; i < width->n && width->tp > 1; i++)
     table.n_classes += !width->layers[i].tensor_parallel;
   struct pz_call tables = pz_scratch(call); /* the tables are large, and are freed at the end */
@@ -631,6 +660,7 @@ bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *
     struct pz_place_problem inside = pz_place_within(problem, i);
     struct pz_place_solution plan = {0};
     struct incumbent best;
+    /* A plan must be faster than the incumbent, so one of exactly limit_s is found too. */
     best.replicas.time_s = limit_s < DBL_MAX ? nextafter(limit_s, DBL_MAX) : DBL_MAX;
     for (uint32_t width = 0; width < problem->n_widths; width++)
       solve_width(call, &inside, &problem->widths[width], &best, &plan);
