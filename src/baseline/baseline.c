@@ -77,7 +77,8 @@ static void place_model(struct pz_call *call, void *ctx, uint32_t model,
                         struct pz_original_worker *worker) {
   struct placing *placing = ctx;
   const struct pz_choices *hbm = &placing->question->task->o.hbm_gib;
-  double most_gib = pz_task_most_hbm(placing->question->task);
+  double most_gib =
+      (double)placing->question->task->o.hbm_gib.v[placing->question->task->o.hbm_gib.n - 1];
   placing->samples_per_s[model] = throughput_with(call, placing, worker, model, most_gib);
   placing->least_gib[model] = most_gib;
   for (int i = 0; i + 1 < hbm->n; i++) {
@@ -91,10 +92,10 @@ static void place_model(struct pz_call *call, void *ctx, uint32_t model,
 
 /* Finds the best plans of all models of the question on a chip.  `point` is NULL if the chip is not a
  * point of the design space. */
-static struct pz_baseline_answer place_models(struct pz_call *call,
-                                              const struct pz_baseline_question *question,
-                                              const struct pz_chip *chip,
-                                              const struct pz_point *point) {
+struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
+                                            const struct pz_baseline_question *question,
+                                            const struct pz_chip *chip,
+                                            const struct pz_point *point) {
   struct placing placing = {.question = question, .chip = chip, .point = point};
   struct pz_baseline_answer answer = {.chip = *chip, .n_evaluated = 1};
   for_each_model(call, question, place_model, &placing);
@@ -106,19 +107,13 @@ static struct pz_baseline_answer place_models(struct pz_call *call,
   return answer;
 }
 
-struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
-                                            const struct pz_baseline_question *question,
-                                            const struct pz_chip *chip) {
-  return place_models(call, question, chip, NULL);
-}
-
 /* Finds the best plans of the question's models on the chip of the space with this index. */
 struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
                                                   const struct pz_baseline_question *question,
                                                   uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(question->task->space, &question->points[point], &chip);
-  return place_models(call, question, &chip, &question->points[point]);
+  return pz_baseline_place(call, question, &chip, &question->points[point]);
 }
 
 /* A chip, and the throughput of each model on it with its expert's plan. */
@@ -276,23 +271,29 @@ struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static const struct pz_baseline baselines[] = {
-    {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},
-    {"tpuv4-placed", "the same chip, plans by the placement search", pz_baseline_tpuv4_placed},
-    {"tpuv4-real-expert", "the real TPUv4, experts' plans", pz_baseline_tpuv4_real_expert},
-    {"tpuv4-real-placed", "the same chip, plans by the placement search",
-     pz_baseline_tpuv4_real_placed},
+    {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_existing_chip,
+     "tpuv4", true},
+    {"tpuv4-placed", "the same chip, plans by the placement search", pz_baseline_existing_chip,
+     "tpuv4", false},
+    {"tpuv4-real-expert", "the real TPUv4, experts' plans", pz_baseline_existing_chip, "tpuv4-real",
+     true},
+    {"tpuv4-real-placed", "the same chip, plans by the placement search", pz_baseline_existing_chip,
+     "tpuv4-real", false},
     {"spotlight-expert", "Bayesian optimisation of the chip alone, experts' plans",
-     pz_baseline_spotlight_expert},
-    {"spotlight-placed", "the same chip, plans by the placement search",
-     pz_baseline_spotlight_placed},
-    {"original", "the original system's sweep over decreasing areas", pz_baseline_sweep},
-    {"random", "the best of as many random chips as the search evaluated", pz_baseline_random},
+     pz_baseline_spotlight, NULL, true},
+    {"spotlight-placed", "the same chip, plans by the placement search", pz_baseline_spotlight,
+     NULL, false},
+    {"original", "the original system's sweep over decreasing areas", pz_baseline_sweep, NULL,
+     false},
+    {"random", "the best of as many random chips as the search evaluated", pz_baseline_random, NULL,
+     false},
 };
 
 const struct pz_baseline *pz_baseline_at(size_t i) {
   return i < sizeof baselines / sizeof *baselines ? &baselines[i] : NULL;
 }
 
+/* Returns the baseline of this name, or NULL. */
 const struct pz_baseline *pz_baseline_find(const char *name) {
   for (size_t i = 0; pz_baseline_at(i); i++)
     if (strcmp(baselines[i].name, name) == 0) return &baselines[i];

@@ -35,14 +35,19 @@ struct pz_baseline_answer {
   uint32_t n_evaluated;               /* chips that the baseline evaluated */
 };
 
+struct pz_baseline;
+
 /* Answers a question.  The same question always has the same answer.  Raises PZ_NO_ANSWER if the
  * baseline chooses chips by the objective and none of the evaluated chips runs all models. */
 typedef struct pz_baseline_answer pz_baseline_fn(struct pz_call *call,
+                                                 const struct pz_baseline *baseline,
                                                  const struct pz_baseline_question *question);
 
 struct pz_baseline {
   const char *name, *about;
   pz_baseline_fn *answer;
+  const char *chip; /* built-in chip that is evaluated, or NULL if the baseline chooses one */
+  bool expert;      /* with the experts' plans instead of the best ones */
 };
 
 /* Returns a baseline by its index in the table or by its name, or NULL if there is none. */
@@ -54,11 +59,13 @@ const struct pz_baseline *pz_baseline_find(const char *name);
 /* Raises PZ_STOPPED if the question's `stop` has become true. */
 void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *question);
 
-/* Finds the best plans of the question's models on any chip, each with the least memory with which
- * the model is as fast as with the largest memory. */
+/* Finds the best plans of the question's models on a chip, each with the least memory with which
+ * the model is as fast as with the largest memory.  `point` is NULL if the chip is not a point of
+ * the design space. */
 struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
                                             const struct pz_baseline_question *question,
-                                            const struct pz_chip *chip);
+                                            const struct pz_chip *chip,
+                                            const struct pz_point *point);
 
 /* Like pz_baseline_place(), but for a chip of the design space.  It is faster, because the
  * bounds on chips of the space exclude plans. */
@@ -100,8 +107,7 @@ struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
 
 /* ---- the baselines -------------------------------------------------------------------------- */
 
-pz_baseline_fn pz_baseline_tpuv4_expert, pz_baseline_tpuv4_real_expert, pz_baseline_tpuv4_placed,
-    pz_baseline_tpuv4_real_placed, pz_baseline_spotlight_expert, pz_baseline_spotlight_placed,
-    pz_baseline_sweep, pz_baseline_random;
+pz_baseline_fn pz_baseline_existing_chip, pz_baseline_spotlight, pz_baseline_sweep,
+    pz_baseline_random;
 
 #endif

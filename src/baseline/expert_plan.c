@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "workload/workload.h"
+
 /* Model, pipeline stages, and tensor-parallel degree of each plan. */
 static const struct pz_expert experts[] = {
     {"bert-large", 8, 1}, {"megatron-bert", 8, 1}, {"llama2-7b", 8, 1},     {"gpt2-xl", 32, 1},
@@ -19,8 +21,6 @@ const struct pz_expert *pz_expert_find(const char *model) {
     if (strcmp(experts[i].model, model) == 0) return &experts[i];
   return NULL;
 }
-
-static void free_workload(void *workload) { pz_workload_free(workload); }
 
 /* Loads the model with tensor-parallel degree tp and every microbatch size of the portfolio.
  * Returns their number; the workloads are freed when the call ends, or with pz_close(). */
@@ -39,7 +39,7 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
     options.tp = tp;
     pz_must(call, pz_workload_load(portfolio->models[model], &options, &variants[n].w,
                                    pz_call_error(call)));
-    pz_defer(call, free_workload, variants[n].w);
+    pz_defer(call, pz_workload_close, variants[n].w);
     n++;
   }
   return n;

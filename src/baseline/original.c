@@ -27,7 +27,9 @@ static int compare_larger_first(const void *left, const void *right) {
 /* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise
  * any more. */
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
+                                            const struct pz_baseline *baseline,
                                             const struct pz_baseline_question *question) {
+  (void)baseline;
   struct pz_baseline_best best = {0};
   double bucket_best[BUCKETS_COMPARED] = {0};
   uint32_t n_buckets = 0;

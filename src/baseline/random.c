@@ -4,7 +4,9 @@
 
 /* Draws as many random chips as the search evaluated, and answers with the best of them. */
 struct pz_baseline_answer pz_baseline_random(struct pz_call *call,
+                                             const struct pz_baseline *baseline,
                                              const struct pz_baseline_question *question) {
+  (void)baseline;
   uint32_t n = (uint32_t)pz_min(question->evaluations, question->n_points);
   uint32_t *points = pz_alloc(call, question->n_points, sizeof *points);
   struct pz_baseline_best best = {0};

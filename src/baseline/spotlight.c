@@ -188,22 +188,19 @@ static const struct tuner *run_tuner(struct pz_call *call,
   return tuner;
 }
 
-/* Evaluates the experts' plans on the chip that the optimisation finds. */
-struct pz_baseline_answer
-pz_baseline_spotlight_expert(struct pz_call *call, const struct pz_baseline_question *question) {
+/* Answers with the chip that the optimisation finds, with the experts' plans or the best plans. */
+struct pz_baseline_answer pz_baseline_spotlight(struct pz_call *call,
+                                                const struct pz_baseline *baseline,
+                                                const struct pz_baseline_question *question) {
   const struct tuner *tuner = run_tuner(call, question);
-  struct pz_chip chip;
-  pz_space_chip(question->task->space, &question->points[tuner->best], &chip);
-  struct pz_baseline_answer answer = pz_baseline_expert(call, question, &chip);
-  answer.n_evaluated = tuner->n_evaluated;
-  return answer;
-}
-
-/* Finds the best plans for the chip that the optimisation finds. */
-struct pz_baseline_answer
-pz_baseline_spotlight_placed(struct pz_call *call, const struct pz_baseline_question *question) {
-  const struct tuner *tuner = run_tuner(call, question);
-  struct pz_baseline_answer answer = pz_baseline_place_point(call, question, tuner->best);
+  struct pz_baseline_answer answer;
+  if (baseline->expert) {
+    struct pz_chip chip;
+    pz_space_chip(question->task->space, &question->points[tuner->best], &chip);
+    answer = pz_baseline_expert(call, question, &chip);
+  } else {
+    answer = pz_baseline_place_point(call, question, tuner->best);
+  }
   answer.n_evaluated = tuner->n_evaluated;
   return answer;
 }

@@ -264,8 +264,6 @@ static void schedule_layer(struct pz_call *call, struct schedule_job *job, struc
   append_schedule(call, job, schedule, start_s);
 }
 
-static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
-
 /* Schedules the forward and backward pass of each chosen layer of a model. */
 static void schedule_model(struct pz_call *call, struct schedule_job *job, const char *model) {
   const struct settings *settings = job->settings;
@@ -277,7 +275,7 @@ static void schedule_model(struct pz_call *call, struct schedule_job *job, const
       pz_workload_open(call, model, &settings->model.workload, settings->common.quiet);
 
   const char **names = pz_alloc(call, workload->n_layers + 1, sizeof *names);
-  pz_defer(call, finish_progress, &job->progress);
+  pz_defer(call, pz_progress_close, &job->progress);
   for (uint32_t i = 0; i < workload->n_layers; i++) {
     names[i] = workload->layers[i].name;
     if (is_chosen(settings->layers, names[i])) job->progress.total += 2;
@@ -312,7 +310,7 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
       pz_machine_of_run(call, &settings->machine, file.name, settings->common.quiet, run);
   job->progress.total = 1;
   pz_progress_update(&job->progress, 0, file.name);
-  pz_defer(call, finish_progress, &job->progress);
+  pz_defer(call, pz_progress_close, &job->progress);
   pz_must(call, pz_training_schedule(run->model, &machine->chip, machine->net, &run->plan,
                                      &job->options, &passes, pz_call_error(call)));
   pz_close(call, &job->progress);

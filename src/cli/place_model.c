@@ -73,11 +73,14 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
   const struct pz_partition *plan = job->found->plans; /* the best plan, which the others follow */
   const struct pz_step_parts *parts = &plan->parts;
   double step_s = plan->step_s;
-  char tokens[32], rate[32], text[128], name[1024];
+  char tokens[32], rate[32], name[1024];
   printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
          pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->settings->devices,
          job->machine->chip.name, step_s, job->settings->batch);
-  printf("%s\n", pz_partition_text(plan, text, sizeof text));
+  printf("%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
+         ", activations %s\n",
+         plan->pp, pz_text_s(plan->pp), plan->dp, pz_text_s((double)plan->dp), plan->tp, plan->mbs,
+         plan->recompute ? "recomputed" : "kept");
   printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " device%s used\n",
          pz_text_number(rate, sizeof rate, plan->samples_per_s),
          pz_text_si(tokens, sizeof tokens, plan->tokens_per_s, "token/s"),

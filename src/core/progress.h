@@ -77,6 +77,9 @@ void pz_progress_add(struct pz_progress *progress, uint64_t more);
  * instead.  Does nothing if progress is NULL. */
 void pz_progress_finish(struct pz_progress *progress, const char *note);
 
+/* Ends the phase of a struct pz_progress without a note; for pz_defer(). */
+static inline void pz_progress_close(void *progress) { pz_progress_finish(progress, NULL); }
+
 /* Returns whether the work has been cancelled.  False if progress is NULL. */
 static inline bool pz_progress_stopped(const struct pz_progress *progress) {
   return progress && progress->stop && atomic_load(progress->stop);

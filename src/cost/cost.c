@@ -102,8 +102,8 @@ void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct
   pz_cost_set_chip(cost, chip, net);
 }
 
-void pz_cost_release(struct pz_cost *cost) {
-  if (cost) pz_arena_release(&cost->arena);
+void pz_cost_release(void *cost) {
+  if (cost) pz_arena_release(&((struct pz_cost *)cost)->arena);
 }
 
 struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,

@@ -31,7 +31,7 @@ struct pz_cost {
 /* Initialises a cost model, which pz_cost_release() frees.  If `net` is NULL, its network has one
  * level, with the chip's link. */
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
-void pz_cost_release(struct pz_cost *cost);
+void pz_cost_release(void *cost); /* of type struct pz_cost; for pz_defer(), too */
 
 /* Creates a cost model that is released when the call ends, or with pz_close(). */
 struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,

@@ -18,6 +18,7 @@
 #include "cost/formats.h"
 #include "cost/power.h"
 #include "workload/op.h"
+#include "workload/workload.h"
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
@@ -165,9 +166,6 @@ static struct pz_work attention_work(const struct pz_chip *chip, const struct op
   return work;
 }
 
-/* Frees a workload when the call ends (pz_defer). */
-static void free_workload(void *workload) { pz_workload_free(workload); }
-
 /* Appends the work of forward and backward of four Llama layers with kernels as PyTorch launches
  * them: b samples of m tokens, hidden size n, heads of width 128, four of which share keys and
  * values, and an MLP of width k. */
@@ -191,7 +189,7 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
   options.attention = PZ_ATTENTION_FLASH;
   pz_must(call, pz_workload_parse(op->name, config, strlen(config), &options, &workload,
                                   pz_call_error(call)));
-  pz_defer(call, free_workload, workload);
+  pz_defer(call, pz_workload_close, workload);
   cost->causal = true;
   cost->attention_library = op->kernel;
   for (uint32_t i_layer = 0; i_layer < workload->n_layers; i_layer++) {

@@ -89,11 +89,6 @@ struct pz_bounds {
   struct pz_place_bound (*lower_bound)[2];        /* by variant, and by whether it recomputes */
 };
 
-/* Returns item i. */
-static const struct item *item_at(const struct pz_bounds *bounds, uint32_t i) {
-  return pz_vec_at(&bounds->items, struct item, i);
-}
-
 /* ---- operators and graphs ------------------------------------------------------------------- */
 
 /* The collection of distinct operators; the maps find items and GEMMs that are listed already. */
@@ -174,12 +169,13 @@ static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
   uint32_t *sorted_index = pz_alloc(in_bounds, n, sizeof *sorted_index);
   struct item *sorted = pz_alloc(in_bounds, n, sizeof *sorted);
   for (uint32_t i = 0; i < n; i++)
-    if (item_at(bounds, i)->gemm != PZ_NONE) sorted_index[i] = next++;
+    if (pz_vec_at(&bounds->items, struct item, i)->gemm != PZ_NONE) sorted_index[i] = next++;
   bounds->n_gemm_items = next;
   bounds->n_other_items = n - next;
   for (uint32_t i = 0; i < n; i++)
-    if (item_at(bounds, i)->gemm == PZ_NONE) sorted_index[i] = next++;
-  for (uint32_t i = 0; i < n; i++) sorted[sorted_index[i]] = *item_at(bounds, i);
+    if (pz_vec_at(&bounds->items, struct item, i)->gemm == PZ_NONE) sorted_index[i] = next++;
+  for (uint32_t i = 0; i < n; i++)
+    sorted[sorted_index[i]] = *pz_vec_at(&bounds->items, struct item, i);
   bounds->items.items = sorted;
   for (uint32_t i = 0; i < bounds->ops.n; i++) {
     struct graph_op *op = pz_vec_at(&bounds->ops, struct graph_op, i);
@@ -198,8 +194,9 @@ static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds
   for (uint32_t i = 0; i < n; i++) counts[i] = (uint32_t)model_variant->w->layers[i].count;
   *width = pz_place_layer_chain(in_bounds, model_variant->w, no_times, false);
   for (int recompute = 0; recompute < 2; recompute++) {
-    struct pz_place_problem problem =
-        pz_task_problem(bounds->task, model_variant, pz_task_most_hbm(bounds->task), recompute);
+    struct pz_place_problem problem = pz_task_problem(
+        bounds->task, model_variant,
+        (double)bounds->task->o.hbm_gib.v[bounds->task->o.hbm_gib.n - 1], recompute);
     problem.widths = width;
     pz_place_bound_prepare(in_bounds, &problem, counts, n,
                            &bounds->lower_bound[variant][recompute]);
@@ -277,11 +274,6 @@ static void mark_used_shapes(struct pz_bounds *bounds) {
   }
 }
 
-/* Returns a zeroed table in the memory of the bounds. */
-static double *new_table(struct pz_call *in_bounds, int rows, uint32_t columns) {
-  return pz_alloc(in_bounds, (size_t)rows * columns, sizeof(double));
-}
-
 /* A chip of one shape, whose GEMMs sweep_shape() maps. */
 struct shape_sweep {
   const struct pz_bounds *bounds;
@@ -321,7 +313,7 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   shape->impossible = status == PZ_BAD_INPUT;
   if (shape->impossible) return;
   if (status != PZ_OK) pz_raise_again(call, why);
-  double *work = new_table(call, shape->most_axis + 1, bounds->gemms.n);
+  double *work = pz_alloc(call, (size_t)(shape->most_axis + 1) * bounds->gemms.n, sizeof(double));
   for (int cores = 0; cores <= shape->most_axis; cores++)
     for (uint32_t i = 0; i < bounds->gemms.n; i++)
       work[(size_t)cores * bounds->gemms.n + i] = least_work(
@@ -332,7 +324,7 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     const struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
     const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-      const struct item *item = item_at(bounds, ops[i].item);
+      const struct item *item = pz_vec_at(&bounds->items, struct item, ops[i].item);
       if (item->gemm == PZ_NONE) continue;
       for (size_t cores = 0; cores <= (size_t)shape->most_axis; cores++)
         shape->work_s[cores * n_graphs + k] += work[cores * n_gemms + item->gemm];
@@ -381,7 +373,7 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     chip.vector.cores = bounds->vector.cores[cores];
     pz_cost_set_chip(cost, &chip, &bounds->task->net);
     for (uint32_t i = 0; i < bounds->n_other_items; i++) {
-      const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
+      const struct pz_op *op = pz_vec_at(&bounds->items, struct item, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
       /* fused attention also needs tensor cores, which are unknown here, so that its bound is 0 */
       if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
@@ -393,7 +385,8 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
       uint32_t item = ops[i].item;
-      if (item < bounds->n_gemm_items || item_at(bounds, item)->op->op_class != PZ_CLASS_VECTOR)
+      if (item < bounds->n_gemm_items ||
+          pz_vec_at(&bounds->items, struct item, item)->op->op_class != PZ_CLASS_VECTOR)
         continue;
       const double *latency = &lanes->latency_s[item - bounds->n_gemm_items];
       for (int axis = 0; axis < space->n[PZ_AXIS_VECTOR_CORES]; axis++)
@@ -424,9 +417,6 @@ static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worke
   pz_progress_add(bounds->watch.progress, 1);
 }
 
-/* Ends the phase of a progress; a pz_close_fn. */
-static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
-
 /* Allocates the tables and fills them in parallel.  Raises the error of the first shape within
  * the limit if none of them is possible. */
 static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct pz_bounds *bounds,
@@ -439,21 +429,24 @@ static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct 
   for (int i = 0; i < n_shapes; i++) {
     struct shape *shape = &bounds->shape[i];
     if (!shape->is_used) continue;
-    shape->core_s =
-        new_table(in_bounds, bounds->tensor.of_axis[shape->most_axis] + 1, bounds->gemms.n);
-    shape->hbm_s = new_table(in_bounds, n_glb, bounds->gemms.n);
-    shape->startup_s = new_table(in_bounds, 1, bounds->gemms.n);
-    shape->work_s = new_table(in_bounds, shape->most_axis + 1, bounds->graphs.n);
-    shape->traffic_s = new_table(in_bounds, n_glb, bounds->graphs.n);
+    shape->core_s = pz_alloc(
+        in_bounds, (size_t)(bounds->tensor.of_axis[shape->most_axis] + 1) * bounds->gemms.n,
+        sizeof(double));
+    shape->hbm_s = pz_alloc(in_bounds, (size_t)n_glb * bounds->gemms.n, sizeof(double));
+    shape->startup_s = pz_alloc(in_bounds, bounds->gemms.n, sizeof(double));
+    shape->work_s =
+        pz_alloc(in_bounds, (size_t)(shape->most_axis + 1) * bounds->graphs.n, sizeof(double));
+    shape->traffic_s = pz_alloc(in_bounds, (size_t)n_glb * bounds->graphs.n, sizeof(double));
     n_used++;
   }
   for (int i = 0; i < bounds->n_lanes; i++) {
-    bounds->lanes[i].latency_s = new_table(in_bounds, bounds->vector.n, bounds->n_other_items);
-    bounds->lanes[i].work_s =
-        new_table(in_bounds, space->n[PZ_AXIS_VECTOR_CORES], bounds->graphs.n);
+    bounds->lanes[i].latency_s =
+        pz_alloc(in_bounds, (size_t)bounds->vector.n * bounds->n_other_items, sizeof(double));
+    bounds->lanes[i].work_s = pz_alloc(
+        in_bounds, (size_t)space->n[PZ_AXIS_VECTOR_CORES] * bounds->graphs.n, sizeof(double));
   }
   pz_progress_next(bounds->watch.progress, "tables", "tables", (uint64_t)n_used);
-  pz_defer(call, finish_progress, bounds->watch.progress);
+  pz_defer(call, pz_progress_close, bounds->watch.progress);
   pz_pool_run(call, pool, (size_t)(n_shapes + bounds->n_lanes), fill_table, &filling);
   pz_close(call, bounds->watch.progress);
   for (int i = 0; i < n_shapes; i++) {
@@ -501,7 +494,7 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
     struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
     const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-      const struct pz_op *op = item_at(bounds, ops[i].item)->op;
+      const struct pz_op *op = pz_vec_at(&bounds->items, struct item, ops[i].item)->op;
       if (op->matmul_flop) continue;
       struct pz_estimate estimate = pz_estimate_op(call, &bounds->cost[0], op, NULL);
       graph->hbm_s += estimate.hbm_s;
@@ -601,11 +594,6 @@ static void lower_to_row(double *least, const double *row, size_t n) {
   for (size_t i = 0; i < n; i++) least[i] = row[i] < least[i] ? row[i] : least[i];
 }
 
-/* Sets all n values of a list. */
-static void set_all(double *list, double value, size_t n) {
-  for (size_t i = 0; i < n; i++) list[i] = value;
-}
-
 /* Sets every value of the work space to its minimum over the chips of the box.  Rates that depend
  * on the clock are those of the largest chip of the box. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
@@ -617,9 +605,9 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   position->impossible =
       !shape->is_used || shape->impossible || point.at[PZ_AXIS_TENSOR_CORES] > shape->most_axis;
   if (position->impossible) return;
-  set_all(position->core_s, HUGE_VAL, 3 * n_gemms);
-  set_all(position->box_s, HUGE_VAL, 3 * n_graphs);
-  set_all(position->latency_s, HUGE_VAL, bounds->items.n);
+  for (size_t i = 0; i < 3 * n_gemms; i++) position->core_s[i] = HUGE_VAL;
+  for (size_t i = 0; i < 3 * n_graphs; i++) position->box_s[i] = HUGE_VAL;
+  for (size_t i = 0; i < bounds->items.n; i++) position->latency_s[i] = HUGE_VAL;
   int most_tensor = hi.at[PZ_AXIS_TENSOR_CORES] < shape->most_axis ? hi.at[PZ_AXIS_TENSOR_CORES]
                                                                    : shape->most_axis;
   for (int cores = point.at[PZ_AXIS_TENSOR_CORES]; cores <= most_tensor; cores++) {

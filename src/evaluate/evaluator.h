@@ -57,9 +57,9 @@ struct pz_evaluator_ops {
                                    enum pz_effort effort, double limit_s);
 };
 
-/* Frees an evaluator, which may be NULL. */
-static inline void pz_evaluator_free(struct pz_evaluator *evaluator) {
-  if (evaluator) evaluator->ops->free(evaluator);
+/* Frees a struct pz_evaluator, which may be NULL; for pz_defer(), too. */
+static inline void pz_evaluator_free(void *evaluator) {
+  if (evaluator) ((struct pz_evaluator *)evaluator)->ops->free(evaluator);
 }
 
 #endif

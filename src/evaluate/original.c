@@ -208,7 +208,8 @@ static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_ev
   struct original *original = (struct original *)evaluator;
   struct pz_point point = pz_box_point(&chip->box);
   return pz_original_evaluate(call, &original->workers[worker], &point, model,
-                              pz_task_most_hbm(original->task), effort, limit_s);
+                              (double)original->task->o.hbm_gib.v[original->task->o.hbm_gib.n - 1],
+                              effort, limit_s);
 }
 
 /* Moves the bounds of the worker to a box, unless they are there already. */

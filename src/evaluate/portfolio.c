@@ -8,9 +8,6 @@
 #include "partition/problem.h"
 #include "workload/workload.h"
 
-/* Frees a workload; a pz_close_fn. */
-static void free_workload(void *workload) { pz_workload_free(workload); }
-
 /* Checks that the undivided model is known, given only once and not too deep.  Stores its
  * sequence length and flop. */
 static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, uint32_t i) {
@@ -24,7 +21,7 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
       pz_raise(call, PZ_BAD_USE, "%s is given twice", portfolio->models[i]);
   pz_must(call, pz_workload_load(portfolio->models[i], &workload_options, &workload,
                                  pz_call_error(call)));
-  pz_defer(call, free_workload, workload);
+  pz_defer(call, pz_workload_close, workload);
   if (workload->totals.layers > PZ_PLACE_MOST_LAYERS)
     pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", portfolio->models[i],
              (long long)workload->totals.layers, PZ_PLACE_MOST_LAYERS);

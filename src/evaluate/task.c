@@ -34,21 +34,6 @@ void pz_assume_chip(pz_assumptions set, struct pz_chip *chip) {
       .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};
 }
 
-/* Makes a network 1,000 times faster if the set has that assumption. */
-void pz_assume_network(pz_assumptions set, struct pz_cluster *net) {
-  static const double MS_PER_S = 1000;
-  if (!pz_assumed(set, PZ_ASSUME_FAST_NETWORK)) return;
-  for (int i = 0; i < net->n_levels; i++) {
-    net->level[i].bytes_per_s *= MS_PER_S;
-    net->level[i].latency_s /= MS_PER_S;
-  }
-}
-
-/* Returns the largest HBM of a chip that may be chosen, in GiB; choices ascend. */
-double pz_task_most_hbm(const struct pz_original_task *task) {
-  return (double)task->o.hbm_gib.v[task->o.hbm_gib.n - 1];
-}
-
 /* Returns the placement problem of a variant.  The gradient all-reduce is charged for the stage
  * with the most parameters, or as an assumption of the original system for the first one. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,

@@ -16,9 +16,8 @@ struct pz_task_options {
   int64_t quick_steps, steps; /* limits of steps per schedule: with quick and with full effort */
 };
 
-/* Changes a chip or a network to what assumptions of the original system's released code say. */
+/* Changes a chip to what assumptions of the original system's released code say. */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *chip);
-void pz_assume_network(pz_assumptions set, struct pz_cluster *net);
 
 struct pz_original_task {
   const struct pz_space *space;
@@ -33,8 +32,5 @@ struct pz_original_task {
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
                                         const struct pz_variant *variant, double hbm_gib,
                                         bool recompute);
-
-/* Returns the largest memory of a chip that may be chosen, GiB. */
-double pz_task_most_hbm(const struct pz_original_task *task);
 
 #endif

@@ -50,11 +50,6 @@ const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *se
   return name;
 }
 
-/* Returns the global batch size of a model in samples: its own, or that of all models. */
-int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model) {
-  return question->model_batch[model] ? question->model_batch[model] : question->batch;
-}
-
 /* Returns the network of a cluster of these chips: one level at the rate of their links, or groups
  * of `scale_up` devices that a slower network with 5 us of latency connects. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
@@ -95,7 +90,7 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
   if (question->whole) plan.halves = 0;
   plan.seq = question->model_seq[model] ? question->model_seq[model] : question->seq;
   plan.devices = question->devices;
-  plan.batch = pz_training_batch(question, model);
+  plan.batch = question->model_batch[model] ? question->model_batch[model] : question->batch;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (fields[i].value)
       pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
@@ -196,12 +191,6 @@ struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator,
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* Returns the plan finder of a worker for a model. */
-static struct pz_plan_finder *finder_of(struct training *training, unsigned worker,
-                                        uint32_t model) {
-  return training->finders[(size_t)worker * training->question.n_models + model];
-}
-
 /* Returns whether the buffers of a chip hold a tile; otherwise it cannot run anything. */
 static bool holds_tiles(const struct pz_chip *chip) {
   return chip->tensor.local_bytes >= pz_chip_least_local_bytes(chip) &&
@@ -218,7 +207,8 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
   struct training *training = (struct training *)evaluator;
   struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
-  struct pz_plan_finder *finder = finder_of(training, worker, model);
+  struct pz_plan_finder *finder =
+      training->finders[(size_t)worker * training->question.n_models + model];
   if (!holds_tiles(&box->hi)) return HUGE_VAL;
   return level ? pz_finder_bound_s(call, finder, largest, enough_s)
                : pz_finder_floor_s(call, finder, largest, enough_s);
@@ -230,7 +220,9 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
  * times the bound on the step of the largest chip. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_boxed *box, uint32_t model) {
-  struct pz_plan_finder *finder = finder_of((struct training *)evaluator, worker, model);
+  const struct training *training = (const struct training *)evaluator;
+  struct pz_plan_finder *finder =
+      training->finders[(size_t)worker * training->question.n_models + model];
   return pz_finder_least_j(call, finder, &box->hi, box->least.voltage2);
 }
 
@@ -241,7 +233,8 @@ static double estimate_training(struct pz_call *call, struct pz_evaluator *evalu
   struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
   if (!holds_tiles(&box->hi)) return HUGE_VAL;
-  return pz_finder_promising_s(call, finder_of(training, worker, model), largest);
+  return pz_finder_promising_s(
+      call, training->finders[(size_t)worker * training->question.n_models + model], largest);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -261,7 +254,8 @@ static struct fastest_plan find_fastest(struct pz_call *call, struct training *t
   struct fastest_plan fastest = {.least_s = limit_s};
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
   struct pz_finder_chip finder_chip = {chip, &net};
-  struct pz_plan_finder *finder = finder_of(training, worker, model);
+  struct pz_plan_finder *finder =
+      training->finders[(size_t)worker * training->question.n_models + model];
   if (!holds_tiles(chip)) return fastest;
   struct pz_found_plans plans =
       pz_finder_best(call, finder, finder_chip, limit_s, &fastest.least_s);

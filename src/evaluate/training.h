@@ -30,9 +30,6 @@ struct pz_training_question {
  * global batch size (0 if not given).  Returns a copy of the name. */
 const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch);
 
-/* Returns the global batch size of a model, samples. */
-int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model);
-
 /* Returns the network of a cluster of these chips. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip);

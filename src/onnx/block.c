@@ -57,7 +57,7 @@ static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
  * shapes of inputs and results.  Among operators that share a weight, the first one owns it, so its
  * hash differs. */
 static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t place) {
-  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+  const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
   uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
   uint64_t attributes_hash = 0; /* a sum, because the order of attributes does not matter */
   for (size_t i = 0; i < node->n_attrs; i++) {
@@ -173,8 +173,9 @@ static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t v
  * instance may read anything in place of the values that the second one reads from the first. */
 static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t place,
                             uint32_t period, uint32_t start, bool is_first) {
-  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
-  const struct pz_onnx_node *later_node = pz_onnx_at(layering, place + period);
+  const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
+  const struct pz_onnx_node *later_node =
+      pz_onnx_node(layering->graph, layering->order[place + period]);
   if (node->n_in != later_node->n_in) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
@@ -216,8 +217,9 @@ static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint3
  * without one is not worth a layer. */
 static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start, uint32_t n) {
   for (uint32_t place = start; place < start + n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
-    if (!pz_onnx_is_product(node)) continue;
+    const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
+    if (!(node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL)))
+      continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value && value->role == PZ_ONNX_PARAM) return true;
@@ -246,13 +248,8 @@ static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t
   return best;
 }
 
-/* Returns whether run a covers more operators than run b, or as many with a shorter period. */
-static bool is_better_run(const struct run *a, const struct run *b) {
-  uint64_t covered_a = (uint64_t)a->count * a->period, covered_b = (uint64_t)b->count * b->period;
-  return covered_a != covered_b ? covered_a > covered_b : a->period < b->period;
-}
-
-/* Replaces *best by the best run of this period in the range, if that run is better. */
+/* Replaces *best by the best run of this period in the range, if that run covers more operators, or
+ * as many with a shorter period. */
 static void try_period(const struct pz_onnx_layering *layering, struct range range, uint32_t period,
                        struct run *best) {
   uint32_t i = range.from;
@@ -260,10 +257,11 @@ static void try_period(const struct pz_onnx_layering *layering, struct range ran
     uint32_t n = 0;
     while (i + n + period < range.to && layering->hash[i + n] == layering->hash[i + n + period])
       n++;
-    struct run longest = {i, period, n / period + 1};
-    if (n >= period && is_better_run(&longest, best) && has_weights(layering, i, period)) {
+    uint64_t least_cover = (uint64_t)best->count * best->period + (period >= best->period);
+    bool may_be_better = n >= period && (uint64_t)(n / period + 1) * period >= least_cover;
+    if (may_be_better && has_weights(layering, i, period)) {
       struct run found = choose_start(layering, i, n, period);
-      if (found.count >= 2 && is_better_run(&found, best)) *best = found;
+      if (found.count >= 2 && (uint64_t)found.count * period >= least_cover) *best = found;
     }
     i += n + 1;
   }
@@ -281,7 +279,7 @@ static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering,
 /* Returns whether the operator at a place reads an activation that an operator before place `limit`
  * produces. */
 static bool reads_before(const struct pz_onnx_layering *layering, uint32_t place, uint32_t limit) {
-  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+  const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
     if (value && value->role == PZ_ONNX_ACTIVATION &&
@@ -386,7 +384,9 @@ static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layeri
     if (place < layering->n && key[place] == key[from]) continue;
     uint32_t n = place - from;
     struct pz_onnx_segment *last =
-        layering->segments.n ? pz_onnx_segment(layering, layering->segments.n - 1) : NULL;
+        layering->segments.n
+            ? pz_vec_at(&layering->segments, struct pz_onnx_segment, layering->segments.n - 1)
+            : NULL;
     bool alike =
         last && last->n == n &&
         memcmp(&layering->hash[from - n], &layering->hash[from], n * sizeof *layering->hash) == 0;
@@ -425,7 +425,7 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layer
   uint32_t n_keyed = 0; /* end of the last layer: one more than the last place that matches */
   for (uint32_t place = 0; place < layering->n; place++) {
     /* The key is a hash of the text that the first group matches, or else the expression. */
-    const char *name = pz_onnx_node_name(pz_onnx_at(layering, place));
+    const char *name = pz_onnx_node_name(pz_onnx_node(layering->graph, layering->order[place]));
     regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
     if (regexec(expression, name, 2, match, REG_STARTEND) != 0) continue;
     const regmatch_t *text = match[1].rm_so >= 0 ? &match[1] : &match[0];
@@ -457,7 +457,7 @@ struct sweep {
 static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   const struct pz_onnx_layering *layering = sweep->layering;
   for (; sweep->place < to; sweep->place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, sweep->place);
+    const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[sweep->place]);
     for (uint32_t j = 0; j < node->n_out; j++) {
       const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
@@ -502,7 +502,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
   bool is_last = id == layering->segments.n;
   sweep_to(call, sweep, segment->first);
   for (uint32_t place = segment->first; place < segment->first + segment->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+    const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value) sweep->last_reader[value->root] = id;
@@ -518,7 +518,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
     uint32_t source = 0, end = layering->segments.n; /* the producing segment is in [source, end) */
     while (end - source > 1) {
       uint32_t middle = source + (end - source) / 2;
-      if (pz_onnx_segment(layering, middle)->first <= source_place)
+      if (pz_vec_at(&layering->segments, struct pz_onnx_segment, middle)->first <= source_place)
         source = middle;
       else
         end = middle;
@@ -535,9 +535,10 @@ static void finish_segments(struct pz_call *call, struct pz_onnx_layering *layer
   struct sweep sweep = {.layering = layering};
   pz_vec_init(&sweep.live_values, call->arena, sizeof(uint32_t));
   sweep.last_reader = pz_alloc(call, layering->graph->values.n, sizeof *sweep.last_reader);
-  for (uint32_t i = 0; i < n; i++) n_blocks += pz_onnx_segment(layering, i)->count > 1;
+  for (uint32_t i = 0; i < n; i++)
+    n_blocks += pz_vec_at(&layering->segments, struct pz_onnx_segment, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
-    struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
+    struct pz_onnx_segment *segment = pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
     if (segment->count > 1 && n_blocks == 1)
       segment->name = "block";
     else if (segment->count > 1)
@@ -572,7 +573,7 @@ void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layeri
   else
     divide_range(call, layering, (struct range){0, layering->n}, &runs_left);
   /* If a block ends the model, the loss gets a layer of its own. */
-  if (pz_onnx_segment(layering, layering->segments.n - 1)->count > 1)
+  if (pz_vec_at(&layering->segments, struct pz_onnx_segment, layering->segments.n - 1)->count > 1)
     add_segment(call, layering, layering->n, 0, 1);
   finish_segments(call, layering);
 }

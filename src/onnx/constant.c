@@ -28,11 +28,6 @@ static struct contents known_contents(const struct pz_onnx_value *value) {
   return (struct contents){0};
 }
 
-/* Returns element i of known contents as a real number. */
-static double real_at(const struct contents *contents, int64_t i) {
-  return contents->ints ? (double)contents->ints[i] : contents->reals[i];
-}
-
 /* Contents of a result that are being computed, as integers or as real numbers. */
 struct new_contents {
   struct pz_onnx_value *output;
@@ -230,7 +225,7 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_node *node,
                        struct pz_onnx_value *output) {
   struct contents operand = known_contents(pz_onnx_input(node, 0));
   double ignored;
-  bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
+  bool negates = strcmp(node->type, "Neg") == 0, inverts = strcmp(node->type, "Not") == 0;
   bool applies = operand.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
   if (!operand.n || !applies) return;
   struct new_contents result = allocate_contents(call, output, !operand.ints);
@@ -266,11 +261,13 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
     bool valid;
     if (left_index >= left.n || right_at >= right.n) return;
     if (compares)
-      valid = compare_reals(node->type, real_at(&left, left_index), real_at(&right, right_at),
-                            &result.ints[i]);
+      valid = compare_reals(
+          node->type, left.ints ? (double)left.ints[left_index] : left.reals[left_index],
+          right.ints ? (double)right.ints[right_at] : right.reals[right_at], &result.ints[i]);
     else if (real)
-      valid = combine_reals(node->type, real_at(&left, left_index), real_at(&right, right_at),
-                            &result.reals[i]);
+      valid = combine_reals(
+          node->type, left.ints ? (double)left.ints[left_index] : left.reals[left_index],
+          right.ints ? (double)right.ints[right_at] : right.reals[right_at], &result.reals[i]);
     else
       valid =
           combine_ints(node->type, left.ints[left_index], right.ints[right_at], &result.ints[i]);
@@ -312,7 +309,7 @@ static void fold_reduction(struct pz_call *call, const struct pz_onnx_node *node
   int64_t count;
   if (!operand.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
   for (size_t row = 0; row < sizeof combined_by / sizeof *combined_by; row++) {
-    if (!pz_onnx_is_type(node, combined_by[row][0])) continue;
+    if (strcmp(node->type, combined_by[row][0]) != 0) continue;
     int64_t *result = pz_alloc(call, 1, sizeof *result);
     *result = operand.ints[0];
     for (int64_t i = 1; i < operand.n; i++)
@@ -348,7 +345,7 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_node *node,
   output->n_ints = 0;
   struct new_contents result = allocate_contents(call, output, real);
   for (int64_t i = 0; i < result.n; i++) {
-    double number = real_at(&operand, i);
+    double number = operand.ints ? (double)operand.ints[i] : operand.reals[i];
     bool fits = number > -9e18 && number < 9e18; /* int64_t reaches 9.2e18 */
     if (!real && !fits) return;
     if (real)
@@ -529,7 +526,7 @@ void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *no
   case PZ_SHAPE_SHAPE:
   case PZ_SHAPE_SCALAR: fold_shape(call, node, output); return;
   case PZ_SHAPE_BROADCAST:
-    if (pz_onnx_is_type(node, "Where"))
+    if (strcmp(node->type, "Where") == 0)
       fold_where(call, node, output);
     else
       fold_binary(call, node, output);
@@ -545,7 +542,7 @@ void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *no
   case PZ_SHAPE_RANGE: fold_range(call, node, output); return;
   default: break;
   }
-  if (pz_onnx_is_type(node, "Cast"))
+  if (strcmp(node->type, "Cast") == 0)
     fold_cast(call, node, output);
   else if (node->op->lower == PZ_LOWER_VIEW)
     copy_contents(node, output);

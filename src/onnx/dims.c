@@ -32,6 +32,7 @@ static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int
   return true;
 }
 
+/* Reads the equation of an Einsum node; false if it is not supported or does not fit the shapes. */
 bool pz_onnx_einsum_read(const struct pz_onnx_node *node, struct pz_onnx_einsum *einsum) {
   const Onnx__AttributeProto *equation = pz_onnx_attribute(node, "equation");
   if (!equation || !equation->has_s || node->n_in < 1 || node->n_in > 2) return false;

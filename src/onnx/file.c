@@ -177,6 +177,8 @@ static void free_nothing(void *ctx, void *block) {
   (void)block;
 }
 
+/* Unpacks a model (protobuf) into the memory of the call; `name` stands for the file in
+ * messages. */
 const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, const void *data,
                                        size_t bytes) {
   struct message_copy copy = {call, name, data, pz_buffer_new(call)};

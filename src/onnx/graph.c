@@ -9,6 +9,7 @@
 
 #include "core/num.h"
 
+/* Returns the name of a node for messages: its own, or else that of its first result. */
 const char *pz_onnx_node_name(const struct pz_onnx_node *node) {
   if (node->name && node->name[0]) return node->name;
   for (uint32_t j = 0; j < node->n_out; j++)
@@ -16,6 +17,7 @@ const char *pz_onnx_node_name(const struct pz_onnx_node *node) {
   return node->type;
 }
 
+/* Raises an error about a node: "FILE: node 'NAME' (TYPE): ...". */
 _Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_node *node,
                              enum pz_status status, const char *format, ...) {
   char reason[512];
@@ -35,6 +37,7 @@ bool pz_onnx_is_float(int type) {
          type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 || (type >= 17 && type <= 20);
 }
 
+/* Counts the elements of a value of known shape; false if there are more than 2^62. */
 bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count) {
   *count = 1;
   for (int i = 0; i < value->rank; i++)
@@ -74,6 +77,7 @@ void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
   }
 }
 
+/* Writes the shapes of the first four inputs of a node, such as "[1, 8] and [7, 8]", into buf. */
 void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t size) {
   enum { MOST_LISTED = 4, DIM_CHARS = 40 }; /* inputs; room for a size and its separators */
   size_t used = 0;
@@ -89,6 +93,7 @@ void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t siz
   }
 }
 
+/* Returns the attribute of this name, or NULL. */
 const Onnx__AttributeProto *pz_onnx_attribute(const struct pz_onnx_node *node, const char *name) {
   for (size_t i = 0; i < node->n_attrs; i++)
     if (node->attrs[i]->name && strcmp(node->attrs[i]->name, name) == 0) return node->attrs[i];
@@ -100,6 +105,7 @@ int64_t pz_onnx_int_attribute(const struct pz_onnx_node *node, const char *name,
   return attribute && attribute->has_i ? attribute->i : absent;
 }
 
+/* Returns an attribute that is a list of integers and its length, or NULL and a length of 0. */
 const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const char *name,
                                       size_t *count) {
   const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, name);

@@ -142,11 +142,6 @@ static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *grap
   return pz_vec_at(&graph->nodes, struct pz_onnx_node, i);
 }
 
-/* Returns the index of a node in its graph. */
-static inline uint32_t pz_onnx_node_index(const struct pz_onnx_node *node) {
-  return (uint32_t)(node - pz_onnx_node(node->graph, 0));
-}
-
 /* Returns input i of a node, or NULL if it is absent. */
 static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_node *node, uint32_t i) {
   return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(node->graph, node->in[i]) : NULL;
@@ -156,11 +151,6 @@ static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_node *nod
 static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_node *node, uint32_t i) {
   return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(node->graph, node->out[i])
                                                     : NULL;
-}
-
-/* Returns whether the node has this operator type of ONNX. */
-static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *type) {
-  return strcmp(node->type, type) == 0;
 }
 
 /* Sets the consumers of all values from the nodes that are not removed. */

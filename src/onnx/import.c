@@ -19,10 +19,11 @@
 static void describe_model(struct pz_workload *workload, const struct pz_onnx_layering *layering,
                            const struct pz_workload_options *options,
                            const struct pz_onnx_sizes *exported) {
-  const struct pz_onnx_segment *main_block = pz_onnx_segment(layering, 0);
+  const struct pz_onnx_segment *main_block =
+      pz_vec_at(&layering->segments, struct pz_onnx_segment, 0);
   for (uint32_t i = 1; i < layering->segments.n; i++)
-    if (pz_onnx_segment(layering, i)->count > main_block->count)
-      main_block = pz_onnx_segment(layering, i);
+    if (pz_vec_at(&layering->segments, struct pz_onnx_segment, i)->count > main_block->count)
+      main_block = pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
   workload->family = "onnx";
   workload->options = *options;
   if (options->tp == 1) workload->options.sequence_parallel = false;
@@ -55,7 +56,8 @@ static void build_layers(struct pz_call *call, struct pz_call *workload_call,
   lowering.tensor = pz_alloc(call, n_values, sizeof *lowering.tensor);
   lowering.built_in = pz_alloc(call, n_values, sizeof *lowering.built_in);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
+    const struct pz_onnx_segment *segment =
+        pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
     bool is_resized = segment->count > 1 && workload->options.num_layers;
     task[i] = (struct pz_onnx_layer_task){call, &lowering, segment};
     plan[i] = (struct pz_layer_plan){.name = pz_copy_text(workload_call, segment->name),
@@ -140,6 +142,7 @@ static void parse_model(struct pz_call *call, void *ctx) {
       import_model(call, arguments->name, arguments->data, arguments->bytes, &options);
 }
 
+/* Builds the workload of an ONNX model in memory, for the public header. */
 enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t bytes,
                                       const struct pz_workload_options *options,
                                       struct pz_workload **out, struct pz_error *err) {
@@ -147,6 +150,7 @@ enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t
   return pz_border(parse_model, &arguments, err);
 }
 
+/* Returns the workload of the ONNX file at `path`, which the caller frees. */
 struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
                                  const struct pz_workload_options *given) {
   struct pz_workload_options options;

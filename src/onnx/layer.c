@@ -100,18 +100,6 @@ static const char *tensor_name(const struct onnx_layer *layer, uint32_t id,
   return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
 }
 
-/* Returns whether a parameter that this layer reads belongs to another layer. */
-static bool is_tied(const struct onnx_layer *layer, uint32_t id) {
-  return pz_onnx_is_tied(layer->lowering->layering, layer->values[id].root, layer->segment->first,
-                         layer->segment->n);
-}
-
-/* Adds an activation with the shape of a value on this device. */
-static uint32_t add_activation(const struct onnx_layer *layer, const char *name, uint32_t id) {
-  return pz_graph_add_tensor(layer->builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16,
-                             tensor_shape(layer, id));
-}
-
 /* Returns the tensor of a value in this layer.  A parameter is added when it is first read, or for
  * each use if equal vectors were merged.  Data are added for each use, because they may be read in
  * several shapes. */
@@ -138,8 +126,10 @@ static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
   struct pz_shape shape = value->rank == 1 ? PZ_SHAPE(local) : tensor_shape(layer, id);
   if (value->rank > 1 && local_dim(layer, id, 0) > 0)
     shape = PZ_SHAPE(local_dim(layer, id, 0), local / local_dim(layer, id, 0));
-  uint32_t tensor = pz_build_param(layer->builder, tensor_name(layer, value->root, name), shape,
-                                   whole, is_tied(layer, id));
+  uint32_t tensor =
+      pz_build_param(layer->builder, tensor_name(layer, value->root, name), shape, whole,
+                     pz_onnx_is_tied(layer->lowering->layering, layer->values[id].root,
+                                     layer->segment->first, layer->segment->n));
   set_tensor(layer, id, tensor);
   return tensor;
 }
@@ -214,7 +204,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   int kind = node->op->kind;
   if (kind == PZ_OP_POW || kind == PZ_OP_SCALE_MASK) return kind;
-  bool clips = pz_onnx_is_type(node, "Max") || pz_onnx_is_type(node, "Min");
+  bool clips = strcmp(node->type, "Max") == 0 || strcmp(node->type, "Min") == 0;
   if (n < 2) return clips ? PZ_OP_RELU : PZ_OP_SCALE;
   enum pz_onnx_role second = layer->values[list[1]].role;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_DATA) return PZ_OP_SCALE_MASK;
@@ -230,10 +220,11 @@ static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_o
   bool group_norm_pattern = node->fused >= 0 && node->n_in > 3;
   if (group_norm_pattern) return local_span(layer, node->in[3], 0, 2);
   if (node->fused >= 0) return rank ? local_span(layer, input, 0, rank - 1) : 1;
-  if (pz_onnx_is_type(node, "BatchNormalization")) return rank > 1 ? local_dim(layer, input, 1) : 1;
-  if (pz_onnx_is_type(node, "InstanceNormalization"))
+  if (strcmp(node->type, "BatchNormalization") == 0)
+    return rank > 1 ? local_dim(layer, input, 1) : 1;
+  if (strcmp(node->type, "InstanceNormalization") == 0)
     return local_span(layer, input, 0, rank < 2 ? rank : 2);
-  if (pz_onnx_is_type(node, "GroupNormalization")) {
+  if (strcmp(node->type, "GroupNormalization") == 0) {
     int64_t rows = pz_onnx_int_attribute(node, "num_groups", 1);
     if (rank < 1 || rows < 1) pz_raise_size_limit(layer->call, layer->graph->file);
     multiply_size(layer, &rows, local_dim(layer, input, 0));
@@ -267,7 +258,7 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
   struct pz_builder *builder = layer->builder;
   uint32_t output = node->out[0], input = find_tensor(layer, in[0]);
   int64_t tp = layer->sharding->tp;
-  uint8_t divide = layer->sharding->divide[pz_onnx_node_index(node)];
+  uint8_t divide = layer->sharding->divide[node - pz_onnx_node(node->graph, 0)];
   const struct pz_onnx_value *result = &layer->values[output];
   int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
   if (width_in < 1 || width_out < 1) pz_raise_size_limit(layer->call, layer->graph->file);
@@ -281,14 +272,17 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
     if (has_entered) input = op->out[0];
   }
   if (!has_entered) input = pz_build_enter(builder, layer->name, input);
-  struct pz_linear linear = {.name = layer->name,
-                             .input = input,
-                             .in = width_in,
-                             .out = width_out,
-                             .divide = (enum pz_divide)divide,
-                             .bias = bias,
-                             .tied = is_tied(layer, in[1]),
-                             .tied_bias = bias && is_tied(layer, in[2])};
+  struct pz_linear linear = {
+      .name = layer->name,
+      .input = input,
+      .in = width_in,
+      .out = width_out,
+      .divide = (enum pz_divide)divide,
+      .bias = bias,
+      .tied = pz_onnx_is_tied(layer->lowering->layering, layer->values[in[1]].root,
+                              layer->segment->first, layer->segment->n),
+      .tied_bias = bias && pz_onnx_is_tied(layer->lowering->layering, layer->values[in[2]].root,
+                                           layer->segment->first, layer->segment->n)};
   const struct pz_tensor *tensor = pz_graph_tensor(builder->graph, input);
   bool whole_rows = !tensor->split && tensor->n_dims == 2 && tensor->shape[1] == width_in &&
                     tensor->role == PZ_ROLE_ACTIVATION;
@@ -313,15 +307,6 @@ static void lower_contraction(const struct onnx_layer *layer, const struct pz_on
   set_result(layer, output, pz_build_contraction(layer->builder, &contraction));
 }
 
-/* Exchanges the operands of a product, and its sizes m and n, because the builder expects a weight
- * as the second operand. */
-static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
-  uint32_t left = in[0];
-  in[0] = in[1];
-  in[1] = left;
-  *dims = (struct pz_dims){dims->batch, dims->n, dims->m, dims->k};
-}
-
 /* Adds a MatMul as a linear layer if the right operand is a weight, otherwise as batched
  * products. */
 static void lower_matmul(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
@@ -341,7 +326,12 @@ static void lower_matmul(const struct onnx_layer *layer, const struct pz_onnx_no
                          .m = has_rows ? local_dim(layer, left, left_rank - 2) : 1,
                          .n = has_columns ? local_dim(layer, right, right_rank - 1) : 1,
                          .k = left_rank ? local_dim(layer, left, left_rank - 1) : 1};
-  if (left_value->role == PZ_ONNX_PARAM && !right_is_param) exchange_operands(in, &dims);
+  if (left_value->role == PZ_ONNX_PARAM && !right_is_param) {
+    /* The builder expects a weight as the second operand. */
+    in[0] = right;
+    in[1] = left;
+    dims = (struct pz_dims){dims.batch, dims.n, dims.m, dims.k};
+  }
   lower_contraction(layer, node, in, dims);
 }
 
@@ -368,7 +358,7 @@ static void lower_gemm(const struct onnx_layer *layer, const struct pz_onnx_node
 /* Adds a convolution as the product that computes it (im2col): pixels by channels.  They are
  * pixels of the result, or of the input if the convolution is transposed. */
 static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
-  bool transposed = pz_onnx_is_type(node, "ConvTranspose");
+  bool transposed = strcmp(node->type, "ConvTranspose") == 0;
   uint32_t input = node->in[0], weight = node->in[1], output = node->out[0];
   uint32_t in[3] = {input, weight, node->n_in > 2 ? node->in[2] : PZ_NONE};
   uint32_t image = transposed ? input : output;
@@ -396,7 +386,12 @@ static void lower_einsum(const struct onnx_layer *layer, const struct pz_onnx_no
                   "this equation is not supported; accepted: two operands, letters, '...' and a "
                   "result");
   uint32_t in[3] = {node->in[0], node->in[1], PZ_NONE};
-  if (layer->values[in[0]].role == PZ_ONNX_PARAM) exchange_operands(in, &dims);
+  if (layer->values[in[0]].role == PZ_ONNX_PARAM) {
+    /* The builder expects a weight as the second operand. */
+    in[0] = node->in[1];
+    in[1] = node->in[0];
+    dims = (struct pz_dims){dims.batch, dims.n, dims.m, dims.k};
+  }
   lower_contraction(layer, node, in, dims);
 }
 
@@ -439,7 +434,8 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
   }
   struct pz_graph *built = layer->builder->graph;
   const struct pz_onnx_value *input = &layer->values[node->in[0]];
-  uint32_t whole = find_tensor(layer, node->in[0]), self = pz_onnx_node_index(node);
+  uint32_t whole = find_tensor(layer, node->in[0]),
+           self = (uint32_t)(node - pz_onnx_node(node->graph, 0));
   uint32_t begin = layer->segment->first, end = begin + layer->segment->n, previous = PZ_NONE;
   uint32_t root = layer->values[node->out[0]].root;
   bool is_added = layer->lowering->built_in[root] == layer->lowering->layer;
@@ -459,7 +455,8 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
       uint32_t output = consumer->out[j];
       char name[LONGEST_NAME];
       if (output == PZ_NONE || !layer->values[output].live) continue;
-      uint32_t part = add_activation(layer, tensor_name(layer, output, name), output);
+      uint32_t part = pz_graph_add_tensor(layer->builder->graph, tensor_name(layer, output, name),
+                                          PZ_ROLE_ACTIVATION, PZ_B16, tensor_shape(layer, output));
       pz_graph_tensor(built, part)->storage = pz_graph_tensor(built, whole)->storage;
       set_result(layer, output, part);
       pz_append(layer->call, &parts, &part);
@@ -481,7 +478,8 @@ static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_no
   uint32_t *in = pz_alloc(layer->call, node->n_in, sizeof *in);
   for (uint32_t k = 0; k < node->n_in; k++)
     if (node->in[k] != PZ_NONE) in[n++] = find_tensor(layer, node->in[k]);
-  uint32_t out = add_activation(layer, layer->name, output);
+  uint32_t out = pz_graph_add_tensor(layer->builder->graph, layer->name, PZ_ROLE_ACTIVATION, PZ_B16,
+                                     tensor_shape(layer, output));
   struct pz_shape shape = tensor_shape(layer, output);
   struct pz_op op = {.name = layer->name,
                      .kind = PZ_OP_CONCAT,
@@ -517,7 +515,7 @@ static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_no
                             .in = {index, find_tensor(layer, table), PZ_NONE}};
   add_operator(layer, node, &spec);
   uint32_t output = node->out[0];
-  if (layer->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_ROWS)
+  if (layer->sharding->divide[node - pz_onnx_node(node->graph, 0)] == PZ_DIVIDE_ROWS)
     set_tensor(layer, output,
                pz_build_leave(layer->builder, layer->name, find_tensor(layer, output), 0));
 }
@@ -590,7 +588,8 @@ void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
   layer.values = layering->graph->values.items;
   layer.sharding = lowering->sharding;
   layer.segment = segment;
-  bool last = segment == pz_onnx_segment(layering, layering->segments.n - 1);
+  bool last =
+      segment == pz_vec_at(&layering->segments, struct pz_onnx_segment, layering->segments.n - 1);
   struct pz_graph *built = builder->graph;
   uint32_t *also_in = pz_alloc(built->call, segment->n_in, sizeof *also_in);
   uint32_t *also_out = pz_alloc(built->call, segment->n_out, sizeof *also_out);
@@ -599,7 +598,8 @@ void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
   for (uint32_t i = 0; i < segment->n_in; i++) {
     uint32_t id = segment->in[i];
     char name[LONGEST_NAME];
-    uint32_t tensor = add_activation(&layer, tensor_name(&layer, id, name), id);
+    uint32_t tensor = pz_graph_add_tensor(layer.builder->graph, tensor_name(&layer, id, name),
+                                          PZ_ROLE_ACTIVATION, PZ_B16, tensor_shape(&layer, id));
     set_tensor(&layer, id, tensor);
     if (i == 0)
       built->input = tensor;
@@ -609,7 +609,7 @@ void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
   built->also_in = also_in;
   built->passing_bytes = segment->passing_bytes;
   for (uint32_t i = 0; i < segment->n; i++)
-    lower_node(&layer, pz_onnx_at(layering, segment->first + i));
+    lower_node(&layer, pz_onnx_node(layering->graph, layering->order[segment->first + i]));
   /* The first value that leaves is the output of the layer; in the last layer, it is the result
    * of the model.  The other values leave beside it. */
   if (!last && !segment->n_out)

@@ -35,18 +35,6 @@ struct pz_onnx_layering {
   uint32_t result;        /* the value from which the loss is computed */
 };
 
-/* Returns the node at a place of the order. */
-static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layering *layering,
-                                                    uint32_t place) {
-  return pz_onnx_node(layering->graph, layering->order[place]);
-}
-
-/* Returns segment i of a layering. */
-static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layering *layering,
-                                                      uint32_t i) {
-  return pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
-}
-
 /* ---- block.c -------------------------------------------------------------------------------- */
 
 /* Finds the layers of a graph.  If `regex` is not NULL, consecutive operators whose node names
@@ -60,9 +48,6 @@ void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layeri
 /* Sets all members of a layering except the hashes and the segments, in time linear in the
  * graph. */
 void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering);
-
-/* Returns whether the node is a product of matrices or a convolution. */
-bool pz_onnx_is_product(const struct pz_onnx_node *node);
 
 /* Returns whether each use of a parameter counts as a separate parameter, because an exporter
  * stored equal vectors, such as biases of zeros and norms of ones, only once.  If matrices are

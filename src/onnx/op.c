@@ -80,6 +80,7 @@ static const struct pz_onnx_op op_table[] = {
 
 const struct pz_onnx_op pz_onnx_unknown_op = {"?", S(UNKNOWN), L(VECTOR), K(MUL), false};
 
+/* Returns the table row of an operator type, or NULL if the type is unknown. */
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type) {
   size_t length = strlen(type);
   if (domain[0]) return NULL;

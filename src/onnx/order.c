@@ -13,10 +13,6 @@ uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t i
   return value->producer == PZ_NONE ? PZ_NONE : layering->place[value->producer];
 }
 
-bool pz_onnx_is_product(const struct pz_onnx_node *node) {
-  return node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
-}
-
 /* Returns whether a value has at most one dimension above 1, as the scale or the shift of a norm
  * has. */
 static bool is_vector(const struct pz_onnx_value *value) {
@@ -151,8 +147,9 @@ static void note_uses(struct pz_call *call, struct pz_onnx_layering *layering) {
   const struct pz_onnx_graph *graph = layering->graph;
   bool *used_by_product = pz_alloc(call, graph->values.n, sizeof *used_by_product);
   for (uint32_t place = 0; place < layering->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
-    bool is_product = pz_onnx_is_product(node);
+    const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
+    bool is_product =
+        node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value || value->role == PZ_ONNX_DATA) continue;
@@ -205,7 +202,7 @@ void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering)
   /* Count the values that are alive at each place: first the differences between neighbours, modulo
    * 2^32, then their sums. */
   for (uint32_t place = 0; place < layering->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+    const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
     for (uint32_t j = 0; j < node->n_out; j++) {
       const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;

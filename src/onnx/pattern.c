@@ -18,18 +18,7 @@ enum {
 
 /* Returns whether a node is of this type and not part of a pattern.  The node may be NULL. */
 static bool is_plain(const struct pz_onnx_node *node, const char *type) {
-  return node && node->fused < 0 && pz_onnx_is_type(node, type);
-}
-
-/* Returns whether a node multiplies or divides two values and is not part of a pattern.  The node
- * may be NULL. */
-static bool is_scaling(const struct pz_onnx_node *node) {
-  return is_plain(node, "Mul") || is_plain(node, "Div");
-}
-
-/* Returns whether a node only converts or renames its input.  The node may be NULL. */
-static bool is_conversion(const struct pz_onnx_node *node) {
-  return is_plain(node, "Cast") || is_plain(node, "Identity");
+  return node && node->fused < 0 && strcmp(node->type, type) == 0;
 }
 
 /* Returns the node that produces a value, or NULL. */
@@ -41,17 +30,11 @@ static const struct pz_onnx_node *find_producer(const struct pz_onnx_graph *grap
 /* Returns the value from which a value was converted, or the value itself. */
 static uint32_t skip_conversions(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = find_producer(graph, id);
-  while (is_conversion(node) && pz_onnx_input(node, 0)) {
+  while ((is_plain(node, "Cast") || is_plain(node, "Identity")) && pz_onnx_input(node, 0)) {
     id = node->in[0];
     node = find_producer(graph, id);
   }
   return id;
-}
-
-/* Returns the node that produces a value, before any conversions, or NULL. */
-static const struct pz_onnx_node *find_plain_producer(const struct pz_onnx_graph *graph,
-                                                      uint32_t id) {
-  return find_producer(graph, skip_conversions(graph, id));
 }
 
 /* Returns the only node that reads a value, after any conversions, or NULL. *read_value receives
@@ -63,7 +46,7 @@ static struct pz_onnx_node *find_only_consumer(const struct pz_onnx_graph *graph
     if (input->n_consumers != 1 || input->output) return NULL;
     struct pz_onnx_node *node = pz_onnx_node(graph, graph->consumers[input->first_consumer]);
     *read_value = id;
-    if (!is_conversion(node)) return node;
+    if (!(is_plain(node, "Cast") || is_plain(node, "Identity"))) return node;
     if (!pz_onnx_result(node, 0)) return NULL;
     id = node->out[0];
   }
@@ -125,9 +108,9 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 
 /* Returns x if a value is mean(x^2), otherwise PZ_NONE. */
 static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
-  const struct pz_onnx_node *mean = find_plain_producer(graph, id);
+  const struct pz_onnx_node *mean = find_producer(graph, skip_conversions(graph, id));
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
-  const struct pz_onnx_node *square = find_plain_producer(graph, mean->in[0]);
+  const struct pz_onnx_node *square = find_producer(graph, skip_conversions(graph, mean->in[0]));
   if (!square || square->n_in != 2) return PZ_NONE;
   uint32_t deviation = skip_conversions(graph, square->in[0]);
   if (is_plain(square, "Pow") && square->in[1] != PZ_NONE) {
@@ -148,7 +131,7 @@ static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uin
   if (!is_plain(scaling, "Mul") || !pz_onnx_result(scaling, 0)) return last;
   /* The scale is a weight, or the weight in 1 + weight. */
   uint32_t scale = other_operand(scaling, read_value);
-  const struct pz_onnx_node *offset = find_plain_producer(graph, scale);
+  const struct pz_onnx_node *offset = find_producer(graph, skip_conversions(graph, scale));
   bool may_add_one = !is_weight_view(graph, scale) && is_plain(offset, "Add") && offset->n_in == 2;
   for (int i = 0; i < 2 && may_add_one; i++)
     if (is_number(graph, offset->in[i]) && is_weight_view(graph, offset->in[1 - i])) {
@@ -171,7 +154,7 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   const struct pz_onnx_graph *graph = root->graph;
   if (!pz_onnx_result(root, 0) || !pz_onnx_input(root, 0)) return;
   /* The mean square of `deviation` is under the root, with or without epsilon. */
-  const struct pz_onnx_node *sum = find_plain_producer(graph, root->in[0]);
+  const struct pz_onnx_node *sum = find_producer(graph, skip_conversions(graph, root->in[0]));
   bool adds_epsilon = is_plain(sum, "Add") && sum->n_in == 2;
   uint32_t mean_square = adds_epsilon ? operand_beside_number(sum) : root->in[0];
   uint32_t deviation = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
@@ -183,13 +166,14 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
       is_plain(last, "Reciprocal") || (is_plain(last, "Div") && is_number(graph, last->in[0]));
   if (inverts && pz_onnx_result(last, 0))
     last = find_only_consumer(graph, last->out[0], &read_value);
-  if (!is_scaling(last) || !pz_onnx_result(last, 0)) return;
+  if (!(is_plain(last, "Mul") || is_plain(last, "Div")) || !pz_onnx_result(last, 0)) return;
   if (skip_conversions(graph, other_operand(last, read_value)) != deviation) return;
   /* `deviation` is x - mean(x) in a layer norm, and x in an RMS norm. */
   const struct pz_onnx_node *difference = find_producer(graph, deviation);
   uint32_t x = deviation;
   if (is_plain(difference, "Sub") && difference->n_in == 2) {
-    const struct pz_onnx_node *mean = find_plain_producer(graph, difference->in[1]);
+    const struct pz_onnx_node *mean =
+        find_producer(graph, skip_conversions(graph, difference->in[1]));
     uint32_t minuend = skip_conversions(graph, difference->in[0]);
     bool is_mean = is_plain(mean, "ReduceMean") && mean->n_in;
     if (is_mean && skip_conversions(graph, mean->in[0]) == minuend) x = minuend;
@@ -239,7 +223,8 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
   uint32_t source = PZ_NONE, via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
     struct pz_onnx_node *node = find_only_consumer(graph, last ? last->out[0] : via, &via);
-    bool scales = is_scaling(node), shifts = is_plain(node, "Add") || is_plain(node, "Sub");
+    bool scales = is_plain(node, "Mul") || is_plain(node, "Div"),
+         shifts = is_plain(node, "Add") || is_plain(node, "Sub");
     if (!(scales || shifts) || node->n_in != 2 || !pz_onnx_result(node, 0)) break;
     uint32_t operand = other_operand(node, via);
     bool before_product = source == PZ_NONE;
@@ -254,7 +239,8 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
     /* The factor is x, or x times a number. */
     source = skip_conversions(graph, operand);
     const struct pz_onnx_node *scaling = find_producer(graph, source);
-    if (!is_function_of(graph, function->in[0], source, DEEPEST) && is_scaling(scaling))
+    if (!is_function_of(graph, function->in[0], source, DEEPEST) &&
+        (is_plain(scaling, "Mul") || is_plain(scaling, "Div")))
       source = skip_conversions(graph, operand_beside_number(scaling));
     bool is_source = source != PZ_NONE;
     if (!is_source || !is_function_of(graph, function->in[0], source, DEEPEST)) break;
@@ -314,7 +300,7 @@ static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotatio
   struct pz_onnx_node *sum = find_only_consumer(graph, sine_product->out[0], &read_value);
   if (!is_plain(sum, "Add") || sines == PZ_NONE) return;
   const struct pz_onnx_node *cosine_product =
-      find_plain_producer(graph, other_operand(sum, read_value));
+      find_producer(graph, skip_conversions(graph, other_operand(sum, read_value)));
   if (!is_plain(cosine_product, "Mul") || cosine_product->n_in != 2) return;
   bool x_is_left = skip_conversions(graph, cosine_product->in[0]) == skip_conversions(graph, x);
   bool x_is_right = skip_conversions(graph, cosine_product->in[1]) == skip_conversions(graph, x);
@@ -353,7 +339,8 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) 
  * completely masked row is not a number. */
 static void remove_nan_guard(struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
-  const struct pz_onnx_node *test = find_plain_producer(node->graph, node->in[0]);
+  const struct pz_onnx_node *test =
+      find_producer(node->graph, skip_conversions(node->graph, node->in[0]));
   if (!is_plain(test, "IsNaN") || !test->n_in || test->in[0] != node->in[2]) return;
   if (!is_number(node->graph, node->in[1])) return;
   node->type = "Identity";
@@ -395,14 +382,15 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
     if (!is_plain(softmax, "Softmax") || !pz_onnx_result(softmax, 0) || !pz_onnx_input(softmax, 0))
       continue;
-    const struct pz_onnx_node *scores = find_plain_producer(graph, softmax->in[0]);
+    const struct pz_onnx_node *scores =
+        find_producer(graph, skip_conversions(graph, softmax->in[0]));
     for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
       uint32_t next = PZ_NONE;
       for (uint32_t k = 0; k < scores->n_in; k++) {
         const struct pz_onnx_value *input = pz_onnx_input(scores, k);
         if (input && input->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
       }
-      scores = next == PZ_NONE ? NULL : find_plain_producer(graph, next);
+      scores = next == PZ_NONE ? NULL : find_producer(graph, skip_conversions(graph, next));
     }
     uint32_t read_value = PZ_NONE;
     struct pz_onnx_node *context = find_only_consumer(graph, softmax->out[0], &read_value);
@@ -431,7 +419,7 @@ void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
       if (mask->role != PZ_ONNX_DATA || is_number(graph, sum->in[k])) continue;
       if (scaled->role != PZ_ONNX_ACTIVATION || scaled->n_consumers != 1) continue;
       const struct pz_onnx_node *scaling = find_producer(graph, sum->in[1 - k]);
-      if (!is_scaling(scaling) || scaling->n_in != 2) continue;
+      if (!(is_plain(scaling, "Mul") || is_plain(scaling, "Div")) || scaling->n_in != 2) continue;
       for (int s = 0; s < 2; s++)
         if (is_number(graph, scaling->in[s]) && scaling->in[1 - s] != PZ_NONE) {
           sum->in[1 - k] = scaling->in[1 - s];

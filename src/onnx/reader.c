@@ -238,6 +238,7 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   pz_onnx_link_consumers(call, graph);
 }
 
+/* Creates the graph of a model: resolves names, looks up operator types and sorts the nodes. */
 void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const char *file,
                         const Onnx__ModelProto *model, bool unknown_as_vector) {
   const Onnx__GraphProto *proto = model->graph;

@@ -25,7 +25,7 @@ static bool leads_to_softmax(const struct pz_onnx_node *node) {
     const struct pz_onnx_value *value = pz_onnx_result(node, 0);
     if (!value || value->n_consumers != 1) return false;
     node = pz_onnx_node(node->graph, node->graph->consumers[value->first_consumer]);
-    if (pz_onnx_is_type(node, "Softmax")) return true;
+    if (strcmp(node->type, "Softmax") == 0) return true;
     if (node->op->lower != PZ_LOWER_VIEW && !node->op->elementwise) return false;
   }
   return false;
@@ -40,7 +40,7 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
     const struct pz_onnx_node *node =
         pz_onnx_node(graph, graph->consumers[input->first_consumer + c]);
     if (node->fused >= 0) return false;
-    if (pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin")) continue;
+    if (strcmp(node->type, "Cos") == 0 || strcmp(node->type, "Sin") == 0) continue;
     if (node->op->lower == PZ_LOWER_DATA) continue;
     if (!pz_onnx_result(node, 0) || !is_angle(graph, node->out[0], depth - 1)) return false;
   }
@@ -58,17 +58,17 @@ static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int d
   enum pz_onnx_lower lower = node->op->lower;
   if (node->fused == PZ_OP_ROTARY) return node->n_in && node->in[0] != id;
   if (node->fused >= 0) return false;
-  if (pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin")) return true;
+  if (strcmp(node->type, "Cos") == 0 || strcmp(node->type, "Sin") == 0) return true;
   bool no_gradient = lower == PZ_LOWER_DATA; /* comparisons, for example */
   if (no_gradient) return true;
-  bool adds = pz_onnx_is_type(node, "Add") || pz_onnx_is_type(node, "Sub") ||
-              pz_onnx_is_type(node, "Where");
+  bool adds = strcmp(node->type, "Add") == 0 || strcmp(node->type, "Sub") == 0 ||
+              strcmp(node->type, "Where") == 0;
   bool is_wide = pz_onnx_value(node->graph, id)->rank >= 2;
   if (adds && may_mask && is_wide && leads_to_softmax(node)) return true;
   /* Otherwise, the node must only move the value, or combine it with constants and data. */
-  bool looks_up = pz_onnx_is_type(node, "Gather") || node->op->shape == PZ_SHAPE_INDEXED;
+  bool looks_up = strcmp(node->type, "Gather") == 0 || node->op->shape == PZ_SHAPE_INDEXED;
   bool moves = lower == PZ_LOWER_VIEW || lower == PZ_LOWER_PART || lower == PZ_LOWER_EXPAND ||
-               looks_up || node->op->elementwise || pz_onnx_is_type(node, "Concat");
+               looks_up || node->op->elementwise || strcmp(node->type, "Concat") == 0;
   if (!moves || !pz_onnx_result(node, 0)) return false;
   for (uint32_t i = 0; i < node->n_in; i++) {
     const struct pz_onnx_value *input = pz_onnx_input(node, i);
@@ -196,6 +196,7 @@ void pz_onnx_find_live(struct pz_onnx_graph *graph) {
   }
 }
 
+/* Raises an error if the shape of a value that carries a gradient is unknown. */
 void pz_onnx_check_shapes(struct pz_call *call, const struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);

@@ -19,12 +19,6 @@
 /* Room for "INPUT:AXIS", by which the user refers to a dimension of an input. */
 enum { PLACE_BYTES = 256 };
 
-/* Returns whether an option "NAME=SIZE" has this name. */
-static bool option_names(const char *option, const char *name) {
-  size_t n = strcspn(option, "=");
-  return strlen(name) == n && strncmp(option, name, n) == 0;
-}
-
 /* Checks that every --dim is "NAME=SIZE" and names a symbolic dimension of an input. */
 static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *graph,
                               const struct pz_workload_options *options) {
@@ -48,8 +42,10 @@ static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *
         char place[PLACE_BYTES];
         if (!value->symbols[d]) continue;
         snprintf(place, sizeof place, "%.200s:%d", value->name, d);
-        found = option_names(options->dims[i], value->symbols[d]) ||
-                option_names(options->dims[i], place);
+        const char *names[] = {value->symbols[d], place};
+        size_t length = strcspn(options->dims[i], "=");
+        for (int j = 0; j < 2 && !found; j++)
+          found = strlen(names[j]) == length && strncmp(options->dims[i], names[j], length) == 0;
       }
     }
     if (!found)
@@ -448,7 +444,7 @@ static struct shape rule_depth(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   int64_t block = pz_onnx_int_attribute(node, "blocksize", 0);
   if (output.rank != 4 || block < 1 || block > 1 << 16) return unknown;
-  bool to_space = pz_onnx_is_type(node, "DepthToSpace");
+  bool to_space = strcmp(node->type, "DepthToSpace") == 0;
   output.dim[1] = to_space ? output.dim[1] / (block * block) : output.dim[1] * block * block;
   for (int i = 2; i < 4; i++)
     output.dim[i] = to_space ? output.dim[i] * block : output.dim[i] / block;
@@ -690,7 +686,7 @@ static struct shape infer_shape(const struct pz_onnx_node *node, uint32_t j) {
 static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
   const struct pz_onnx_value *like = pz_onnx_input(node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
-  if (pz_onnx_is_type(node, "Cast")) return (int)pz_onnx_int_attribute(node, "to", 0);
+  if (strcmp(node->type, "Cast") == 0) return (int)pz_onnx_int_attribute(node, "to", 0);
   bool index = rule == PZ_SHAPE_SHAPE || rule == PZ_SHAPE_SCALAR || rule == PZ_SHAPE_ARG ||
                rule == PZ_SHAPE_NON_ZERO || (rule == PZ_SHAPE_TOPK && j == 1);
   if (index) return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
@@ -700,7 +696,7 @@ static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
     const Onnx__AttributeProto *value = pz_onnx_attribute(node, "value");
     return value && value->t ? value->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
   }
-  if (pz_onnx_is_type(node, "Where") || pz_onnx_is_type(node, "CastLike"))
+  if (strcmp(node->type, "Where") == 0 || strcmp(node->type, "CastLike") == 0)
     like = pz_onnx_input(node, 1);
   if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(node, 2);
   return like ? like->type : 0;

@@ -189,7 +189,7 @@ static enum outcome follow_batched_product(struct sharder *sharder,
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
   if (!is_linear(node)) return follow_batched_product(sharder, node);
   bool features_divided = divided_dim(sharder, node, 0) == sharder->values[node->in[0]].rank - 1;
-  uint32_t index = pz_onnx_node_index(node);
+  uint32_t index = (uint32_t)(node - pz_onnx_node(node->graph, 0));
   bool is_undivided = sharder->sharding->divide[index] == PZ_DIVIDE_NOT;
   if (!features_divided || !is_undivided) return BLOCKED;
   sharder->sharding->divide[index] = PZ_DIVIDE_ROWS;
@@ -284,7 +284,7 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
   const struct pz_onnx_value *output = &sharder->values[node->out[0]];
   int last = output->rank - 1;
   sharder->current_part = (struct divided_part){1, 0};
-  uint32_t index = pz_onnx_node_index(node);
+  uint32_t index = (uint32_t)(node - pz_onnx_node(node->graph, 0));
   sharder->sharding->divide[index] = PZ_DIVIDE_COLUMNS;
   pz_append(sharder->call, &sharder->marked_nodes, &index);
   bool is_result = output->root == sharder->values[sharder->layering->result].root;
@@ -298,7 +298,7 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
 /* Returns whether a product can be divided by columns: it is linear and not yet divided, and its
  * input is whole. */
 static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  bool undivided = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
+  bool undivided = sharder->sharding->divide[node - pz_onnx_node(node->graph, 0)] == PZ_DIVIDE_NOT;
   return is_linear(node) && undivided && divided_dim(sharder, node, 0) < 0;
 }
 
@@ -360,7 +360,8 @@ static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint3
 static void attempt_pairs(struct sharder *sharder, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
   for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_PAIRS; k++) {
-    const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, sharder->segment->first + k);
+    const struct pz_onnx_node *node = pz_onnx_node(
+        sharder->layering->graph, sharder->layering->order[sharder->segment->first + k]);
     if (!is_free_product(sharder, node)) continue;
     uint32_t other_input = sharder->values[node->in[0]].root;
     if (other_input == input || other_input == last_tried) continue;
@@ -422,7 +423,9 @@ static double multiplications(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
   const struct pz_onnx_value *output = pz_onnx_result(node, 0);
   int64_t n_results = 0, n_weights = 0;
-  if (!pz_onnx_is_product(node) || !input || !weight) return 0;
+  if (!(node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL)) ||
+      !input || !weight)
+    return 0;
   if (input->rank < 1 || weight->rank < 1) return 0;
   if (!output || !pz_onnx_count_elements(output, &n_results)) return 0;
   bool conv = node->fused < 0 && node->op->lower == PZ_LOWER_CONV;
@@ -435,9 +438,11 @@ static double multiplications(const struct pz_onnx_node *node) {
 static double divided_share(const struct sharder *sharder) {
   double all = 0, divided = 0;
   for (uint32_t i = 0; i < sharder->layering->segments.n; i++) {
-    const struct pz_onnx_segment *segment = pz_onnx_segment(sharder->layering, i);
+    const struct pz_onnx_segment *segment =
+        pz_vec_at(&sharder->layering->segments, struct pz_onnx_segment, i);
     for (uint32_t place = segment->first; place < segment->first + segment->n; place++) {
-      const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, place);
+      const struct pz_onnx_node *node =
+          pz_onnx_node(sharder->layering->graph, sharder->layering->order[place]);
       double work = (double)segment->count * multiplications(node);
       all += work;
       if (work <= 0) continue;
@@ -466,7 +471,7 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
   pz_vec_init(&sharder.marked_values, call->arena, sizeof(uint32_t));
   pz_vec_init(&sharder.marked_nodes, call->arena, sizeof(uint32_t));
   for (uint32_t i = 0; i < layering->segments.n; i++) {
-    sharder.segment = pz_onnx_segment(layering, i);
+    sharder.segment = pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
     shard_segment(&sharder);
   }
   double share = divided_share(&sharder);
@@ -478,7 +483,8 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
              graph->file, 100 * share, 100 * LEAST_SHARE);
   /* Divides the tables that token ids look up by rows. */
   for (uint32_t place = 0; place < sharder.layering->n; place++) {
-    const struct pz_onnx_node *node = pz_onnx_at(sharder.layering, place);
+    const struct pz_onnx_node *node =
+        pz_onnx_node(sharder.layering->graph, sharder.layering->order[place]);
     const struct pz_onnx_value *table = pz_onnx_input(node, 0);
     const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
     bool is_gather = node->fused < 0 && node->op->lower == PZ_LOWER_GATHER;

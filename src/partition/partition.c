@@ -306,8 +306,6 @@ _Noreturn static void raise_no_plan(struct pz_call *call,
            pz_text_si(params, sizeof params, fit->param_bytes, "B"));
 }
 
-static void release_cost(void *cost) { pz_cost_release(cost); }
-
 struct partition_args {
   const char *model;
   const struct pz_chip *chip;
@@ -331,7 +329,7 @@ static void partition_model(struct pz_call *call, void *ctx) {
   if (!(options.hbm_bytes > 0)) options.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
   pz_cost_init(cost, args->chip, net);
-  pz_defer(call, release_cost, cost);
+  pz_defer(call, pz_cost_release, cost);
   if (!cost->net.n_levels)
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
              args->chip->name);

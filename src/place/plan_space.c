@@ -44,14 +44,11 @@ void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *
     pz_raise(call, PZ_STOPPED, "stopped");
 }
 
-/* Ends the phase of the progress bar when a call is left; a pz_close_fn. */
-static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
-
 /* Begins a phase of the progress bar, which counts `total` units. */
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
                             const char *label, const char *unit, uint64_t total) {
   pz_progress_next(question->progress, label, unit, total);
-  if (question->progress) pz_defer(call, finish_progress, question->progress);
+  if (question->progress) pz_defer(call, pz_progress_close, question->progress);
 }
 
 /* Returns the plan of a shape with one stage, one replica, and no way to save memory. */

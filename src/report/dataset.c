@@ -35,6 +35,7 @@ void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row) {
     pz_raise_memory(call, "the report, or a number of the run is not finite");
 }
 
+/* Appends a row of these values, in a format of json_pack(), to the rows of a dataset. */
 void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...) {
   va_list values;
   va_start(values, format);

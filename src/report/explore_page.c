@@ -28,12 +28,6 @@ static const char *preset_spelling(const char *word, const char *(*preset_at)(si
   return word;
 }
 
-/* Returns the preset that a word names, or else the word, which is a path. */
-static const char *model_spelling(const char *word) {
-  const char *preset = pz_preset_named(word);
-  return preset ? preset : word;
-}
-
 /* The fields of a plan that the page can set.  Their values are counts or words. */
 static const struct {
   enum pz_plan_field field;
@@ -50,7 +44,8 @@ enum { PAGE_FIELDS = sizeof page_fields / sizeof *page_fields };
 static json_t *state_json(const struct pz_explore_options *options) {
   uint64_t given = pz_plan_given(&options->plan);
   char value[PZ_FIELD_TEXT_MOST];
-  json_t *state = json_pack("{s:s,s:s,s:s?}", "model", model_spelling(options->models[0]), "chip",
+  const char *preset = pz_preset_named(options->models[0]);
+  json_t *state = json_pack("{s:s,s:s,s:s?}", "model", preset ? preset : options->models[0], "chip",
                             options->chip, "cluster", options->cluster);
   for (size_t i = 0; i < PAGE_FIELDS; i++) {
     enum pz_plan_field field = page_fields[i].field;
@@ -88,7 +83,8 @@ static void add_inputs(struct pz_call *call, const struct pz_explore_options *op
   pz_chip_read(call, options->chip, chip);
   if (options->cluster) pz_must(call, pz_cluster_load(options->cluster, cluster, err));
   for (size_t i = 0; options->models[i]; i++) {
-    const char *model = model_spelling(options->models[i]);
+    const char *preset = pz_preset_named(options->models[i]);
+    const char *model = preset ? preset : options->models[i];
     struct pz_workload_options workload_options = pz_workload_options_default();
     struct pz_workload *workload = NULL;
     workload_options.seq = options->plan.seq;

@@ -1,4 +1,4 @@
-/* Text, table and JSON of a partition: its degrees, and the layers and memory of its stages. */
+/* Table of a partition: the layers and the memory of its stages. */
 #include "report/plan_table.h"
 
 #include <inttypes.h>
@@ -8,16 +8,6 @@
 #include "core/text.h"
 #include "partition/partition.h"
 #include "report/table.h"
-
-/* Writes the degrees of a partition, its microbatch and its recompute into buf and returns buf. */
-const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t size) {
-  snprintf(buf, size,
-           "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
-           ", activations %s",
-           plan->pp, pz_text_s(plan->pp), plan->dp, pz_text_s((double)plan->dp), plan->tp,
-           plan->mbs, plan->recompute ? "recomputed" : "kept");
-  return buf;
-}
 
 /* Prints a row for each stage, or for several neighbours that are equal. */
 void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, FILE *out) {

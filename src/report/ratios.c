@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+/* Prints the mean, the median and the range of throughput ratios in a sentence. */
 void pz_ratios_print(const struct pz_ratios *ratios, FILE *out) {
   fprintf(out, "geometric mean over %u models; median %.2f, from %.2f for %s to %.2f for %s",
           ratios->n_models, ratios->median, ratios->least, ratios->least_model, ratios->most,

@@ -32,12 +32,6 @@ const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]) {
   return buf;
 }
 
-/* Returns the number of decimals with which times up to `most_us` microseconds stay narrow. */
-static int time_decimals(double most_us) {
-  if (most_us < 1e5) return 2;
-  return most_us < 1e6 ? 1 : 0;
-}
-
 /* ---- table ---------------------------------------------------------------------------------- */
 
 /* A row in microseconds: one schedule, or the sum of the schedules of all layers, by their
@@ -69,7 +63,7 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
   }
   heads[columns] = ">speedup";
   struct pz_table *table = pz_table_with(call, heads);
-  int decimals = time_decimals(most_us);
+  int decimals = most_us < 1e5 ? 2 : most_us < 1e6 ? 1 : 0;
   for (uint32_t i = 0; i < n; i++) {
     const struct schedule_row *row = &rows[i];
     char gap[16], count[24] = "";
@@ -136,7 +130,7 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
       sum.steps += count->steps;
       sum.prunes += count->prunes;
       sum.incumbents += count->incumbents;
-      sum.raised += count->raised * pz_scheduled_us(list[i]);
+      sum.raised += count->raised * (list[i]->layer ? 1e6 : 1);
     }
     bool used = sum.calls || sum.steps || sum.prunes || sum.incumbents || sum.raised > 0;
     if (!used) continue;
@@ -215,8 +209,9 @@ static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_
                                     uint32_t n, int bar_width) {
   struct pz_table *table = pz_table_new(call, schedule->layer ? ">op|operator|mode|>start|>end|"
                                                               : ">op|mode|>start|>end|");
-  double to_us = pz_scheduled_us(schedule);
-  int decimals = time_decimals(schedule->makespan_s * to_us);
+  double to_us = schedule->layer ? 1e6 : 1;
+  double most_us = schedule->makespan_s * to_us;
+  int decimals = most_us < 1e5 ? 2 : most_us < 1e6 ? 1 : 0;
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_scheduled_operator *op = operators[i];
     char name[LONGEST_NAME + 1], mode[48];

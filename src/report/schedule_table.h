@@ -10,12 +10,6 @@
 /* Writes "block backward", or the name of an instance, into buf and returns buf. */
 const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]);
 
-/* Returns the factor from the schedule's time unit to microseconds.  The unit of a layer is the
- * second; the unit of an instance is unknown, and its times are printed as they are. */
-static inline double pz_scheduled_us(const struct pz_layer_schedule *schedule) {
-  return schedule->layer ? 1e6 : 1;
-}
-
 /* Returns (makespan - lower bound) / makespan, or 0 if the makespan is 0. */
 double pz_schedule_gap(double makespan, double lower_bound);
 

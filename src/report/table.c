@@ -58,6 +58,7 @@ static void append_formatted(struct pz_table *table, const char *format, va_list
   append_cell(table, cell, strlen(cell));
 }
 
+/* Adds a cell with a formatted text to the current row. */
 void pz_table_cell(struct pz_table *table, const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -77,6 +78,7 @@ void pz_table_known(struct pz_table *table, bool known, const char *format, ...)
   va_end(args);
 }
 
+/* Counts how often a text contains a letter. */
 static size_t count_letter(const char *text, char letter) {
   size_t n = 0;
   for (; *text; text++)

@@ -30,7 +30,7 @@ static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
   uint32_t n, n_lanes = 0;
   const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);
   int64_t *lane_end = pz_alloc(call, n, sizeof *lane_end);
-  double to_us = pz_scheduled_us(schedule);
+  double to_us = schedule->layer ? 1e6 : 1;
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_scheduled_operator *op = operators[i];
     if (lane_kinds[op->op_class] != kind) continue;
@@ -76,7 +76,7 @@ static void add_counters(struct pz_call *call, struct pz_trace_events *events,
                          const struct pz_layer_schedule *schedule, int process) {
   static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
                                                   "hbm",          "glb",          "power"};
-  double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES], to_us = pz_scheduled_us(schedule);
+  double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES], to_us = schedule->layer ? 1e6 : 1;
   uint32_t n = 2 * schedule->n_operators;
   /* Lists the changes in order of time, two for each operator. */
   struct usage_change *changes = pz_alloc(call, n, sizeof *changes);
@@ -133,7 +133,7 @@ static void trace_schedules(struct pz_call *call, void *ctx) {
     const struct pz_layer_schedule *schedule = args->list[i];
     pz_require(call, schedule, "schedule");
     n_operators += schedule->n_operators;
-    double us = schedule->makespan_s * pz_scheduled_us(schedule);
+    double us = schedule->makespan_s * (schedule->layer ? 1e6 : 1);
     if (!(us <= MOST_US))
       pz_raise(call, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
                pz_scheduled_title(schedule, title), us, MOST_US);

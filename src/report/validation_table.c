@@ -8,14 +8,9 @@
 #include "core/text.h"
 #include "report/table.h"
 
-/* Adds a fraction in percent, or a dash if it is NaN. */
-static void percent_cell(struct pz_table *table, double fraction) {
-  pz_table_known(table, !isnan(fraction), "%.1f%%", 100 * fraction);
-}
-
-/* Adds a relative error in percent with its sign, or a dash if it is NaN. */
-static void signed_percent_cell(struct pz_table *table, double fraction) {
-  pz_table_known(table, !isnan(fraction), "%+.1f%%", 100 * fraction);
+/* Adds a fraction in percent, positive ones with a sign if `has_sign`, or a dash if it is NaN. */
+static void percent_cell(struct pz_table *table, double fraction, bool has_sign) {
+  pz_table_known(table, !isnan(fraction), has_sign ? "%+.1f%%" : "%.1f%%", 100 * fraction);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -55,14 +50,14 @@ static void print_errors(struct pz_call *call, const struct pz_validation *valid
     const struct pz_errors *group = &shown->list[i];
     if (!shown->kind_shown[group->kind]) continue;
     pz_table_cells(table, "%s|%u|%u", group->name, group->n, group->not_predicted);
-    percent_cell(table, group->mean);
-    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_TIME));
-    signed_percent_cell(table, group->bias);
-    signed_percent_cell(table, group->worst);
+    percent_cell(table, group->mean, false);
+    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_TIME), false);
+    percent_cell(table, group->bias, true);
+    percent_cell(table, group->worst, true);
     if (!memory) continue;
     pz_table_cell(table, "%u", group->n_memory);
-    percent_cell(table, group->memory_mean);
-    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_MEMORY));
+    percent_cell(table, group->memory_mean, false);
+    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_MEMORY), false);
   }
   fprintf(out, "%s\n", shown->title);
   pz_table_print(table, 2, out);
@@ -91,8 +86,8 @@ static void append_order_row(struct pz_table *table, const struct pz_validation 
   pz_table_known(table, !isnan(rank_correlation), "%.3f", rank_correlation);
   double least = pz_limit_of(validation, name, PZ_LIMITED_RANK);
   if (limits) pz_table_known(table, !isnan(least), "%.3f", least);
-  percent_cell(table, regret);
-  if (limits) percent_cell(table, pz_limit_of(validation, name, PZ_LIMITED_REGRET));
+  percent_cell(table, regret, false);
+  if (limits) percent_cell(table, pz_limit_of(validation, name, PZ_LIMITED_REGRET), false);
 }
 
 /* Prints how well predictions order the plans of each model, and the means over models. */
@@ -118,19 +113,8 @@ static void print_orders(struct pz_call *call, const struct pz_validation *valid
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-/* Adds a time in milliseconds, or a dash if it is unknown (0). */
-static void milliseconds_cell(struct pz_table *table, double seconds) {
-  char text[32];
-  pz_table_known(table, seconds > 0, "%s", pz_text_number(text, sizeof text, 1e3 * seconds));
-}
-
-/* Appends the relative error of a prediction, or "-" if one of the two numbers is unknown (0). */
-static void error_cell(struct pz_table *table, double measured, double predicted) {
-  bool known = measured > 0 && predicted > 0;
-  signed_percent_cell(table, known ? predicted / measured - 1 : (double)NAN);
-}
-
-/* Prints a row for each point with its errors and why it is not predicted or counted. */
+/* Prints a row for each point with its errors and why it is not predicted or counted.  Times and
+ * sizes of memory that are 0 are unknown, and so are the errors of their predictions (-). */
 static void print_points(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
   struct pz_table *table =
       pz_table_new(call, "group|run|plan|>measured ms|>predicted ms|>error|>memory error|note");
@@ -139,10 +123,16 @@ static void print_points(struct pz_call *call, const struct pz_validation *valid
     const char *note = point->reason;
     if (!*note && strcmp(point->quality, "ok") != 0) note = point->quality;
     pz_table_cells(table, "%s|%s|%s", point->group, point->id, point->plan);
-    milliseconds_cell(table, point->measured_s);
-    milliseconds_cell(table, point->predicted_s);
-    error_cell(table, point->measured_s, point->predicted_s);
-    error_cell(table, point->measured_bytes, point->predicted_bytes);
+    const double times_s[] = {point->measured_s, point->predicted_s};
+    const double bytes[] = {point->measured_bytes, point->predicted_bytes};
+    for (int k = 0; k < 2; k++) {
+      char text[32];
+      pz_text_number(text, sizeof text, 1e3 * times_s[k]);
+      pz_table_known(table, times_s[k] > 0, "%s", text);
+    }
+    bool has_time = times_s[0] > 0 && times_s[1] > 0, has_memory = bytes[0] > 0 && bytes[1] > 0;
+    percent_cell(table, has_time ? times_s[1] / times_s[0] - 1 : (double)NAN, true);
+    percent_cell(table, has_memory ? bytes[1] / bytes[0] - 1 : (double)NAN, true);
     pz_table_cell(table, "%s", note);
   }
   pz_table_print(table, 0, out);
@@ -175,8 +165,8 @@ static void print_cold_chips(struct pz_call *call, const struct pz_validation *v
       constants = pz_format(call, "%s%s%s %.4g", constants, k ? ", " : "",
                             family->constants[k].name, family->constants[k].value);
     pz_table_cells(table, "%s|%u", family->name, family->n);
-    percent_cell(table, family->mean);
-    signed_percent_cell(table, family->bias);
+    percent_cell(table, family->mean, false);
+    percent_cell(table, family->bias, true);
     pz_table_cell(table, "%s", constants);
   }
   fputs("Each family with constants fitted on the runs of the others\n", out);

@@ -187,12 +187,6 @@ static void print_points(const struct pz_validation *validation, FILE *out) {
  * changes their mean error or rank correlation too much. */
 static const uint32_t LEAST_LIMITED_ROWS = 4, LEAST_LIMITED_PLANS = 8;
 
-/* Prints a limit: 1.1 times the error, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
-static void print_error_limit(double error, FILE *out) {
-  fputc(',', out);
-  if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
-}
-
 /* Prints the limits of an order of plans.  A rank correlation may fall by 0.05, and a regret may
  * rise by one point, because few plans are close to each other. */
 static void print_order_limit(const char *name, double rank_correlation, double regret, FILE *out) {
@@ -203,25 +197,26 @@ static void print_order_limit(const char *name, double rank_correlation, double 
   fprintf(out, ",%.2f\n", ceil((regret + 0.01) * 100 - 1e-9) / 100);
 }
 
-/* Prints limits of the errors of a group and of the number of its rows without a prediction. */
-static void print_group_limit(const struct pz_errors *errors, FILE *out) {
-  if (errors->n + errors->not_predicted == 0) return;
-  bool few = errors->kind == PZ_POINT_OPERATOR && errors->n < LEAST_LIMITED_ROWS;
-  pz_csv_put(errors->name, out);
-  print_error_limit(few ? (double)NAN : errors->mean, out);
-  print_error_limit(errors->memory_mean, out);
-  fprintf(out, ",%u,,\n", errors->not_predicted);
-}
-
-/* Prints a table of limits that this validation keeps, as pz_limits_parse() reads it. */
+/* Prints a table of limits that this validation keeps, as pz_limits_parse() reads it.  The limit of
+ * an error is 1.1 times the error, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
 static void print_limits(const struct pz_validation *validation, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
-  for (uint32_t i = 0; i < validation->n_groups; i++)
-    print_group_limit(&validation->groups[i], out);
-  /* The total over all runs has no limit: its mean changes when more runs can be predicted. */
-  for (uint32_t i = 1; i < validation->n_totals; i++)
-    print_group_limit(&validation->totals[i], out);
+  for (uint32_t i = 0; i < validation->n_groups + validation->n_totals; i++) {
+    const struct pz_errors *errors = i < validation->n_groups
+                                         ? &validation->groups[i]
+                                         : &validation->totals[i - validation->n_groups];
+    /* The total over all runs has no limit: its mean changes when more runs can be predicted. */
+    if (i == validation->n_groups || errors->n + errors->not_predicted == 0) continue;
+    bool few = errors->kind == PZ_POINT_OPERATOR && errors->n < LEAST_LIMITED_ROWS;
+    const double limited[] = {few ? (double)NAN : errors->mean, errors->memory_mean};
+    pz_csv_put(errors->name, out);
+    for (int k = 0; k < 2; k++) {
+      fputc(',', out);
+      if (!isnan(limited[k])) fprintf(out, "%.3f", ceil(limited[k] * 1.1 * 1000 - 1e-9) / 1000);
+    }
+    fprintf(out, ",%u,,\n", errors->not_predicted);
+  }
   for (uint32_t i = 0; i < validation->n_orders; i++) {
     const struct pz_plan_order *order = &validation->orders[i];
     if (order->plans >= LEAST_LIMITED_PLANS)

@@ -66,13 +66,6 @@ static void search_tree(struct pz_context *context, bool best_first, int64_t ste
   pz_deferred_search(context, best_first ? pz_best_first_search : pz_depth_first_search, steps);
 }
 
-/* Returns the step at which a round with the current limit ends.  A round that would use half of
- * the steps that are left uses all of them. */
-static int64_t round_end(const struct exact_solver *solver) {
-  int64_t left = solver->context->most_steps - solver->context->steps;
-  return solver->context->steps + (solver->limit < left / 2 ? solver->limit : left);
-}
-
 /* Proves by column generation and best-first search until the step `end`.
  *
  * With many modes, column generation is slow, and best-first search solves most problems without
@@ -94,7 +87,8 @@ static void prove(struct exact_solver *solver, bool local_search_improved, int64
     bool small_gap = context->lower_bound_s > SMALL_GAP * context->incumbent_s;
     if (second_round && !local_search_improved && small_gap) {
       solver->limit = THIRD_ROUND;
-      end = round_end(solver);
+      int64_t left = context->most_steps - context->steps;
+      end = context->steps + (solver->limit < left / 2 ? solver->limit : left);
     }
   }
   if (pz_open(context)) search_tree(context, true, end - context->steps);
@@ -104,7 +98,9 @@ static void prove(struct exact_solver *solver, bool local_search_improved, int64
  * with too many tasks for tree search get local search alone. */
 static void run_round(struct exact_solver *solver) {
   struct pz_context *context = solver->context;
-  int64_t limit = solver->limit, end = round_end(solver), local_steps = end - context->steps;
+  int64_t limit = solver->limit, left = context->most_steps - context->steps;
+  /* A round that would use half of the steps that are left uses all of them. */
+  int64_t local_steps = limit < left / 2 ? limit : left, end = context->steps + local_steps;
   double incumbent_before_s = context->incumbent_s;
   if (limit == SECOND_ROUND) pz_two_machine_bound(context);
   if (context->problem->n <= PZ_TREE_MOST_TASKS) {

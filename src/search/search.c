@@ -130,8 +130,8 @@ struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_
   return pz_object_keep(call, search);
 }
 
-void pz_search_free(struct pz_search *search) {
-  if (search) pthread_mutex_destroy(&search->lock);
+void pz_search_free(void *search) {
+  if (search) pthread_mutex_destroy(&((struct pz_search *)search)->lock);
   pz_object_free(search);
 }
 

@@ -20,7 +20,7 @@ struct pz_search;
 /* Creates a search, which the caller frees.  What the question points to is borrowed. */
 struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool);
-void pz_search_free(struct pz_search *search); /* accepts NULL */
+void pz_search_free(void *search); /* a struct pz_search or NULL; for pz_defer(), too */
 
 /* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the
  * objective run in the store.  Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no

@@ -221,8 +221,8 @@ struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const cha
   return keep_run_file(call, file);
 }
 
-void pz_run_file_verify(struct pz_call *call, struct pz_run_file *file) {
-  pz_digest_check(call, &file->db);
+void pz_run_file_verify(struct pz_call *call, void *file) {
+  pz_digest_check(call, &((struct pz_run_file *)file)->db);
 }
 
 bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *file,

@@ -46,7 +46,7 @@ struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const cha
 void pz_run_file_close(struct pz_run_file *file);
 
 /* Reads the whole file and raises PZ_BAD_INPUT if a part is not as it was written. */
-void pz_run_file_verify(struct pz_call *call, struct pz_run_file *file);
+void pz_run_file_verify(struct pz_call *call, void *file); /* a pz_run_file; for pz_border() */
 
 /* Returns whether a part has the same rows in both files. */
 bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *file,

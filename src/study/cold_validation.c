@@ -25,12 +25,12 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   pz_vec_init(&list, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(point)) continue;
+    if (strcmp(point->quality, "ok") != 0) continue;
     bool is_dense = strcmp(point->work, "16-bit") == 0;
     if (is_dense != dense) continue;
     const char *name = dense ? point->chip : pz_format(call, "%s %s", point->chip, point->work);
     struct pz_errors *errors = pz_errors_find(call, &list, name, PZ_POINT_RUN);
-    if (pz_point_is_compared(point))
+    if (point->predicted_s > 0 && point->measured_s > 0)
       pz_errors_time(errors, point->id, point->predicted_s / point->measured_s - 1);
     else
       errors->not_predicted++;
@@ -232,7 +232,8 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   uint32_t *n_seen = pz_alloc(call, fit.n_chips, sizeof *n_seen);
   for (uint32_t i = 0; i < points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(point) || !pz_point_is_compared(point)) continue;
+    if (strcmp(point->quality, "ok") != 0 || !(point->predicted_s > 0 && point->measured_s > 0))
+      continue;
     if (strcmp(point->work, "16-bit") != 0) continue; /* constants are fitted on dense runs only */
     uint32_t k = 0;
     while (k < fit.n_chips && strcmp(errors->chips[k].name, point->chip) != 0) k++;

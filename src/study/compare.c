@@ -37,7 +37,7 @@ struct baseline_run {
 
 static void answer_question(struct pz_call *call, void *ctx) {
   const struct baseline_run *run = ctx;
-  *run->answer = run->baseline->answer(call, run->question);
+  *run->answer = run->baseline->answer(call, run->baseline, run->question);
 }
 
 /* Runs a baseline for objective run i.  `worker` is the thread that runs it, or PZ_BASELINE_ALL. */
@@ -117,19 +117,6 @@ static void fill_method(struct pz_call *result_call, const struct method_compari
   method->ratios = pz_ratios_of(ratios, names, objective->n);
 }
 
-/* Returns the objective of a baseline's chip; throughput is 0 if a model does not fit. */
-static double baseline_objective(const struct pz_objective *objective,
-                                 const struct pz_baseline_answer *answer) {
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken taken = pz_chip_taken(&answer->chip);
-  for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t model = objective->models[i];
-    double rate = answer->samples_per_s[model];
-    steps[model] = (struct pz_step_cost){rate > 0 ? objective->batch[model] / rate : HUGE_VAL, 0};
-  }
-  return pz_objective_value(objective, steps, &taken);
-}
-
 /* Fills the methods of objective run i: all baselines, then the search. */
 static void fill_run(struct pz_call *result_call, const struct method_comparison *comparison,
                      uint32_t i, struct pz_comparison_run *out) {
@@ -146,7 +133,15 @@ static void fill_run(struct pz_call *result_call, const struct method_comparison
     method->about = pz_baseline_at(k)->about;
     method->seconds = outcome->seconds;
     fill_method(result_call, comparison, objective, &outcome->answer, outcome->found, method);
-    if (outcome->found) method->objective = baseline_objective(objective, &outcome->answer);
+    if (!outcome->found) continue;
+    struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+    struct pz_taken taken = pz_chip_taken(&outcome->answer.chip);
+    for (uint32_t j = 0; j < objective->n; j++) {
+      uint32_t model = objective->models[j];
+      double rate = outcome->answer.samples_per_s[model]; /* 0 if the model does not fit */
+      steps[model] = (struct pz_step_cost){rate > 0 ? objective->batch[model] / rate : HUGE_VAL, 0};
+    }
+    method->objective = pz_objective_value(objective, steps, &taken);
   }
   struct pz_method_result *search = &out->methods[comparison->n_baselines];
   struct pz_baseline_answer chosen = {.chip = *answer->chip,

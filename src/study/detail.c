@@ -237,8 +237,9 @@ static void remake_plan(struct pz_call *call, void *ctx) {
   pz_space_chip(&study->space, &description->plan->point, &chip);
   if (!pz_search_known(study->search, &description->plan->point, plan->model, &evaluation))
     pz_raise(call, PZ_INTERNAL, "the chip was not evaluated");
-  pz_original_restore_plan(call, worker, &chip, pz_task_most_hbm(&study->task), &evaluation,
-                           &partition);
+  pz_original_restore_plan(call, worker, &chip,
+                           (double)study->task.o.hbm_gib.v[study->task.o.hbm_gib.n - 1],
+                           &evaluation, &partition);
   plan->samples_per_s = (double)study->options.batch / evaluation.step_s;
   plan->pp = partition.pp;
   plan->dp = partition.dp;

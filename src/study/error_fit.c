@@ -48,7 +48,9 @@ static struct error_fit error_fit_of(struct pz_call *call, const struct pz_valid
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_validation_point *point = &points[i];
     bool is_predicted_run = point->kind == PZ_POINT_RUN && point->features;
-    if (!is_predicted_run || !pz_point_is_ok(point) || !pz_point_is_compared(point)) continue;
+    if (!is_predicted_run || strcmp(point->quality, "ok") != 0 ||
+        !(point->predicted_s > 0 && point->measured_s > 0))
+      continue;
     uint32_t source = fit.n_sources;
     for (uint32_t j = 0; j < fit.n && source == fit.n_sources; j++)
       if (strcmp(fit.runs[j].point->group, point->group) == 0) source = fit.runs[j].source;

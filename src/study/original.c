@@ -22,7 +22,7 @@ static struct pz_chip run_original_search(struct pz_call *call, struct pz_study 
                                           .objective = &objective,
                                           .evaluator = study->evaluator,
                                           .worker = PZ_BASELINE_ALL};
-  struct pz_baseline_answer answer = pz_baseline_sweep(call, &question);
+  struct pz_baseline_answer answer = pz_baseline_sweep(call, NULL, &question);
   row->hbm_gib = answer.hbm_gib;
   memcpy(row->samples_per_s, answer.samples_per_s, sizeof row->samples_per_s);
   return answer.chip;

@@ -42,11 +42,6 @@ static bool cell_equals(const struct pz_csv *csv, uint32_t row, const char *head
   return strcmp(optional_cell(csv, row, head), word) == 0;
 }
 
-/* Returns the count in an optional cell, or 0.  The reader of the table has checked its format. */
-static int64_t checked_count(const struct pz_csv *csv, uint32_t row, const char *head) {
-  return (int64_t)strtod(optional_cell(csv, row, head), NULL);
-}
-
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 /* Returns a key that is equal for runs that differ in their plans only. */
@@ -129,15 +124,15 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
       .plan = describe_plan(call, csv, row),
       .job = job_key(call, csv, row),
       .choices = plan_key(call, csv, row),
-      .devices = checked_count(csv, row, "n_dev"),
-      .batch = checked_count(csv, row, "gbs"),
+      .devices = (int64_t)strtod(optional_cell(csv, row, "n_dev"), NULL),
+      .batch = (int64_t)strtod(optional_cell(csv, row, "gbs"), NULL),
       .dense = pz_run_is_dense_bf16(csv, row),
       .work = work_of_run(csv, row),
       .measured_s = run->measured_s,
       .measured_bytes = run->measured_bytes,
       .reason = run->reason};
   point.tpu = strncmp(point.chip, "tpu", 3) == 0;
-  point.context = checked_count(csv, row, "cp") > 1;
+  point.context = (int64_t)strtod(optional_cell(csv, row, "cp"), NULL) > 1;
   point.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
   /* Devices per node, which is the innermost level of the network; 8 if the network is unknown. */
   const char *cluster = point.cluster;
@@ -150,11 +145,12 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   if (run->predicted) {
     bool has_experts = run->p.active_params < run->p.params;
     bool has_scans = run->p.scan_layers > 0;
-    struct pz_feature_context context = {.experts = has_experts,
-                                         .scans = has_scans,
-                                         .sparse = run->p.sparse_layers > 0,
-                                         .layers = checked_count(csv, row, "layers"),
-                                         .node = per_node};
+    struct pz_feature_context context = {
+        .experts = has_experts,
+        .scans = has_scans,
+        .sparse = run->p.sparse_layers > 0,
+        .layers = (int64_t)strtod(optional_cell(csv, row, "layers"), NULL),
+        .node = per_node};
     point.predicted_s = run->p.step_s;
     point.predicted_bytes = run->p.peak_bytes;
     point.features = pz_plan_features(run->plan, &context);
@@ -221,8 +217,6 @@ static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned
   table->predicted_us[i] = pz_ops_predicted_us(task, cost, &table->measured->rows[i]);
 }
 
-static void release_cost(void *cost) { pz_cost_release(cost); }
-
 /* Predicts all rows on the threads of a pool.  `call` provides memory for this table only. */
 static void predict_operators(struct pz_call *call, unsigned threads,
                               struct operator_table *table) {
@@ -233,7 +227,7 @@ static void predict_operators(struct pz_call *call, unsigned threads,
   table->predicted_us = pz_alloc(call, measured->n, sizeof *table->predicted_us);
   for (size_t i = 0; i < n_costs; i++) {
     pz_cost_init(&table->costs[i], &table->chips[i % table->n_chips], NULL);
-    pz_defer(call, release_cost, &table->costs[i]);
+    pz_defer(call, pz_cost_release, &table->costs[i]);
   }
   pz_progress_next(table->progress, measured->name, "operators", measured->n);
   pz_pool_run(call, pool, measured->n, predict_operator, table);
@@ -329,7 +323,7 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
   pz_chip_read(call, chip_name, chip);
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   pz_cost_init(cost, chip, NULL);
-  pz_defer(call, release_cost, cost);
+  pz_defer(call, pz_cost_release, cost);
   const struct pz_beside_row *rows = pz_beside_predict_csv(call, cost, name, csv);
   for (uint32_t i = 0; i < csv->rows; i++) {
     const struct pz_beside_row *row = &rows[i];

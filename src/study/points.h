@@ -52,14 +52,6 @@ void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *rea
  * the runs for which the model of a training step was first made. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
 
-static inline bool pz_point_is_ok(const struct pz_validation_point *point) {
-  return strcmp(point->quality, "ok") == 0;
-}
-
-static inline bool pz_point_is_compared(const struct pz_validation_point *point) {
-  return point->predicted_s > 0 && point->measured_s > 0;
-}
-
 /* Returns the errors of a group in a vector of struct pz_errors; a new group is appended. */
 struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
                                  enum pz_point_kind kind);

@@ -213,18 +213,14 @@ RECORD(rest, struct pz_result, FIELD_MANY(result, references, LIST, "reference",
        FIELD_IN(result, executions, OPTIONAL, "executions", &executions_record),
        FIELD_IN(result, front, OPTIONAL, "pareto", &front_record));
 
-/* Returns the length of the list "per_model": the answers for one model alone.  The answer of a
- * single model is listed both as the common one and as its own. */
-static uint32_t count_alone(const struct pz_result *result) {
-  uint32_t n_models = result->inputs.options.n_models;
-  return result->n_answers > 1 || n_models == 1 ? n_models : 0;
-}
-
 /* Returns a result as JSON: answers, the certificate of the best chip, and all other members. */
 json_t *pz_result_json(const struct pz_result *result) {
   const struct pz_answer *best = pz_result_best(result);
   const struct pz_study_options *options = &result->inputs.options;
-  uint32_t n_alone = count_alone(result);
+  /* The list "per_model" has the answers for one model alone.  The answer of a single model is
+   * listed both as the common one and as its own. */
+  bool has_alone = result->n_answers > 1 || options->n_models == 1;
+  uint32_t n_alone = has_alone ? options->n_models : 0;
   json_t *rest = pz_record_json(&rest_record, result), *alone = json_array();
   bool complete = rest && alone;
   for (uint32_t model = 0; model < n_alone && complete; model++)
@@ -278,7 +274,8 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
   result->answers = pz_alloc(&result_call, result->n_answers, sizeof *result->answers);
 
   const json_t *alone = json_object_get(json, "per_model");
-  uint32_t n_alone = count_alone(result);
+  bool has_alone = result->n_answers > 1 || options->n_models == 1;
+  uint32_t n_alone = has_alone ? options->n_models : 0;
   if (json_array_size(alone) != n_alone)
     pz_raise(call, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
              json_array_size(alone), n_alone);

@@ -23,11 +23,6 @@ struct result_maker {
   struct pz_step steps[PZ_MOST_STEPS]; /* neighbours of the best chip, for the sensitivity */
 };
 
-/* Returns a copy of a text in the arena of the result, or NULL if it is NULL. */
-static const char *copy_or_null(struct result_maker *maker, const char *text) {
-  return text ? pz_copy_text(&maker->result_call, text) : NULL;
-}
-
 /* ---- answers -------------------------------------------------------------------------------- */
 
 /* Returns the best plan of a model on a chip, and its throughput in *samples_per_s.  Joules are
@@ -62,7 +57,9 @@ static const struct pz_training_answer *make_training_answer(struct result_maker
     training->plan.stage_recompute =
         pz_copy(&maker->result_call, found.plan.stage_recompute, (size_t)found.plan.pp,
                 sizeof *found.plan.stage_recompute);
-  *samples_per_s = (double)pz_training_batch(question, model) / training->step_s;
+  *samples_per_s =
+      (double)(question->model_batch[model] ? question->model_batch[model] : question->batch) /
+      training->step_s;
   return training;
 }
 
@@ -122,7 +119,7 @@ static void make_answer_models(struct result_maker *maker, const struct pz_objec
   for (uint32_t k = 0; k < answer->n_models; k++) {
     struct pz_answer_model *out = &answer->models[k];
     uint32_t model = run->objective.models[k];
-    if (pz_study_is_training(study))
+    if (study->options.evaluator == PZ_EVALUATOR_TRAINING)
       out->training =
           make_training_answer(maker, answer->chip, limit_watts, model, &out->samples_per_s);
     else
@@ -159,7 +156,7 @@ static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer
   enum pz_objective_kind kind = study->options.objective;
   bool is_ratio = kind == PZ_OBJECTIVE_GEOMEAN || kind == PZ_OBJECTIVE_WEIGHTED;
   double spread = pz_cold_spread(), factor = 1 + sqrt(2) * spread;
-  if (pz_study_is_training(study) && is_ratio)
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING && is_ratio)
     answer->uncertainty = (struct pz_uncertainty){spread, run->value / factor, run->value * factor};
   /* The best chip is counted as evaluated, although its box may be open or closed by a bound. */
   enum pz_box_end end = PZ_BOX_EVALUATED;
@@ -187,7 +184,7 @@ static void make_references(struct result_maker *maker) {
   struct pz_result *result = maker->result;
   const struct pz_study *study = maker->study;
   const struct pz_chip *chip = &study->reference_chip;
-  bool training = pz_study_is_training(study);
+  bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING;
   result->n_references = study->options.n_models;
   result->references =
       pz_alloc(&maker->result_call, result->n_references, sizeof *result->references);
@@ -215,14 +212,14 @@ static void make_references(struct result_maker *maker) {
   struct pz_taken built = study->reference_taken;
   if (chip->watts > 0 && chip->watts < built.watts) built.watts = chip->watts;
   const char *breaks = training ? pz_limits_broken(&study->limits, &built, &built) : NULL;
-  result->reference_chip =
-      (struct pz_result_chip_summary){.name = copy_or_null(maker, chip->name),
-                                      .area_mm2 = study->reference_taken.mm2,
-                                      .peak_watts = study->reference_taken.watts,
-                                      .dollars = study->reference_taken.dollars,
-                                      .clock_hz = chip->clock_hz,
-                                      .tdp_watts = chip->watts,
-                                      .breaks = copy_or_null(maker, breaks)};
+  result->reference_chip = (struct pz_result_chip_summary){
+      .name = pz_copy_text(&maker->result_call, chip->name),
+      .area_mm2 = study->reference_taken.mm2,
+      .peak_watts = study->reference_taken.watts,
+      .dollars = study->reference_taken.dollars,
+      .clock_hz = chip->clock_hz,
+      .tdp_watts = chip->watts,
+      .breaks = breaks ? pz_copy_text(&maker->result_call, breaks) : NULL};
 }
 
 /* ---- around the best chip ------------------------------------------------------------------- */
@@ -271,21 +268,20 @@ static void make_sensitivity(struct result_maker *maker) {
       pz_alloc(&maker->result_call, result->n_sensitivity, sizeof *result->sensitivity);
   for (uint32_t i = 0; i < result->n_sensitivity; i++) {
     const struct pz_step *step = &maker->steps[i];
-    result->sensitivity[i] = (struct pz_result_step){.parameter = step->parameter,
-                                                     .from = copy_or_null(maker, step->from),
-                                                     .to = copy_or_null(maker, step->to),
-                                                     .objective = step->value,
-                                                     .change = step->value / value - 1,
-                                                     .change_at_most = step->bound / value - 1,
-                                                     .area_mm2 = step->taken.mm2,
-                                                     .peak_watts = step->taken.watts,
-                                                     .dollars = step->taken.dollars,
-                                                     .breaks = copy_or_null(maker, step->breaks)};
+    result->sensitivity[i] = (struct pz_result_step){
+        .parameter = step->parameter,
+        .from = pz_copy_text(&maker->result_call, step->from),
+        .to = pz_copy_text(&maker->result_call, step->to),
+        .objective = step->value,
+        .change = step->value / value - 1,
+        .change_at_most = step->bound / value - 1,
+        .area_mm2 = step->taken.mm2,
+        .peak_watts = step->taken.watts,
+        .dollars = step->taken.dollars,
+        .breaks = step->breaks ? pz_copy_text(&maker->result_call, step->breaks) : NULL};
     make_step_models(maker, best, step, &result->sensitivity[i]);
   }
 }
-
-static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
 
 /* Returns the objective of the best chip with the best plans that `question` allows. */
 static double objective_with(struct result_maker *maker,
@@ -298,7 +294,7 @@ static double objective_with(struct result_maker *maker,
   pz_boxed_set(&study->space, &best_box, &chip);
   struct pz_evaluator *evaluator = pz_training_create(maker->call, question, &chip.lo, NULL,
                                                       pz_training_times(study->evaluator, 0));
-  pz_defer(maker->call, free_deferred_evaluator, evaluator);
+  pz_defer(maker->call, pz_evaluator_free, evaluator);
   for (uint32_t i = 0; i < objective->n; i++) {
     struct pz_evaluation evaluation = evaluator->ops->evaluate(
         maker->call, evaluator, 0, &chip, objective->models[i], PZ_EFFORT_FULL, HUGE_VAL);
@@ -353,12 +349,12 @@ void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_s
   for (uint32_t left = result->n_answers; left > 0; left--)
     make_answer(&maker, left - 1, &result->answers[left - 1]);
   make_sensitivity(&maker);
-  if (pz_study_is_training(study) && maker.common->finished)
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING && maker.common->finished)
     result->robustness = pz_robustness_make(&maker.result_call, study, maker.common, maker.steps,
                                             result->n_sensitivity, watch);
   /* The objective if operators run one after another, or overlap in whole layers only. */
   struct pz_training_question serial = study->training, whole = study->training;
-  if (pz_study_is_training(study) && !study->training.serial) {
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING && !study->training.serial) {
     struct pz_executions *executions = pz_alloc(&maker.result_call, 1, sizeof *executions);
     serial.serial = true;
     whole.whole = true;

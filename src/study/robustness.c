@@ -40,9 +40,6 @@ static double value_above(struct pz_call *call, struct pz_search *search,
   return bound > least ? bound : 0;
 }
 
-static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
-static void free_deferred_search(void *search) { pz_search_free(search); }
-
 /* Compares the candidates with the best chip by an evaluator and a search with these constants. */
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker) {
@@ -55,12 +52,12 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
   pz_boxed_set(space, &whole_space, &largest);
   struct pz_evaluator *evaluator = pz_training_create(call, &study->training, &largest.hi, NULL,
                                                       pz_training_times(study->evaluator, worker));
-  pz_defer(call, free_deferred_evaluator, evaluator);
+  pz_defer(call, pz_evaluator_free, evaluator);
   moved_question.space = space;
   for (uint32_t i = 0; i < moved_question.n_entries; i++)
     moved_question.entries[i].evaluator = evaluator;
   struct pz_search *search = pz_search_create(call, &moved_question, NULL);
-  pz_defer(call, free_deferred_search, search);
+  pz_defer(call, pz_search_free, search);
 
   const struct pz_objective *objective = question->objective;
   struct pz_moved moved = {.better = -1};

@@ -192,6 +192,7 @@ struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_optio
   return run;
 }
 
+/* Opens a saved run for reading, without its study; the caller closes it. */
 static void look_at_run(struct pz_call *call, void *ctx) {
   struct run_opening *opening = ctx;
   pz_require(call, opening->out, "out");
@@ -223,7 +224,9 @@ struct pz_run_times pz_run_times(const struct pz_run *run) {
 
 /* Returns the network of the evaluator original; chips of the evaluator training have their own. */
 const struct pz_cluster *pz_run_cluster(const struct pz_run *run) {
-  return run->has_study && !pz_study_is_training(&run->study) ? &run->study.task.net : NULL;
+  return run->has_study && run->study.options.evaluator != PZ_EVALUATOR_TRAINING
+             ? &run->study.task.net
+             : NULL;
 }
 
 unsigned pz_run_threads(const struct pz_run *run) {
@@ -232,7 +235,7 @@ unsigned pz_run_threads(const struct pz_run *run) {
 
 /* Returns note i about the models, or NULL after the last one. */
 const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists) {
-  bool training = pz_study_is_training(&run->study);
+  bool training = run->study.options.evaluator == PZ_EVALUATOR_TRAINING;
   const struct pz_vec *notes = training ? &run->study.notes : &run->study.portfolio.notes;
   if (!run->has_study || i >= notes->n) return NULL;
   const struct pz_note *note = pz_vec_at(notes, struct pz_note, i);
@@ -297,7 +300,7 @@ static void search_run(struct pz_call *call, void *ctx) {
   double lap_start_s = pz_clock_s();
   pz_result_build(call, &run->result, &run->study, run->watch);
   run->times.result_s = lap_s(&lap_start_s);
-  if (!pz_study_is_training(&run->study))
+  if (run->study.options.evaluator != PZ_EVALUATOR_TRAINING)
     run->times.n_variants = pz_original_variants(run->study.evaluator);
   run->restored = run->changed = true;
   if (run->file) save_result(call, run);

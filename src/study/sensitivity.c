@@ -40,11 +40,6 @@ static struct pz_step *add_step(struct sensitivity *sensitivity, const char *par
   return step;
 }
 
-/* Returns the rows of a systolic array, or else its columns. */
-static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
-  return rows ? shape->rows : shape->cols;
-}
-
 /* Returns the index of the array that differs from array `from` in one side alone, its rows or else
  * its columns, by the least change up (step 1) or down (step -1), or -1 if none does. */
 static int next_array(const struct pz_space *space, int from, bool rows, int step) {
@@ -53,8 +48,11 @@ static int next_array(const struct pz_space *space, int from, bool rows, int ste
   int64_t least_change = 0;
   for (int i = 0; i < space->n_arrays; i++) {
     const struct pz_array_shape *shape = &space->array[i];
-    int64_t change = step * (array_side(shape, rows) - array_side(best_array, rows));
-    if (array_side(shape, !rows) != array_side(best_array, !rows) || change <= 0) continue;
+    int64_t change =
+        step * ((rows ? shape->rows : shape->cols) - (rows ? best_array->rows : best_array->cols));
+    if ((rows ? shape->cols : shape->rows) != (rows ? best_array->cols : best_array->rows) ||
+        change <= 0)
+      continue;
     if (nearest >= 0 && change >= least_change) continue;
     nearest = i;
     least_change = change;
@@ -85,8 +83,9 @@ static void add_array_steps(struct sensitivity *sensitivity) {
       struct pz_step *step = add_array_step(sensitivity, best_array, to, rows ? "rows" : "cols");
       if (!step) continue;
       snprintf(step->from, sizeof step->from, "%lld",
-               (long long)array_side(&space->array[best_array], rows));
-      snprintf(step->to, sizeof step->to, "%lld", (long long)array_side(&space->array[to], rows));
+               (long long)(rows ? space->array[best_array].rows : space->array[best_array].cols));
+      snprintf(step->to, sizeof step->to, "%lld",
+               (long long)(rows ? space->array[to].rows : space->array[to].cols));
     }
   if (sensitivity->n > n_before) return;
   /* If no array differs in one side alone, the neighbours in the list are used. */
@@ -128,7 +127,7 @@ static void list_steps(struct sensitivity *sensitivity) {
     snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(space, best_hbm + direction));
   }
 
-  if (pz_study_is_training(sensitivity->study)) return;
+  if (sensitivity->study->options.evaluator == PZ_EVALUATOR_TRAINING) return;
   const struct pz_choices *sizes = &sensitivity->study->options.hbm_gib;
   int best_size = 0;
   while (best_size + 1 < sizes->n && (double)sizes->v[best_size] < sensitivity->hbm_gib)
@@ -154,7 +153,7 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
   uint32_t model = objective->models[i % objective->n];
   const struct pz_point *point = &sensitivity->steps[step].point;
   struct pz_evaluation evaluation = {.step_s = HUGE_VAL};
-  if (pz_study_is_training(study)) {
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING) {
     struct pz_box point_box = pz_box_of(point);
     struct pz_boxed chip;
     struct pz_found_plan found;
@@ -203,7 +202,7 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
   for (uint32_t i = 0; i < sensitivity->n; i++) {
     struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
     struct pz_step_plan *plans = NULL;
-    if (pz_study_is_training(study))
+    if (study->options.evaluator == PZ_EVALUATOR_TRAINING)
       plans = pz_alloc(&study_call, PZ_SEARCH_MOST_MODELS, sizeof *plans);
     for (uint32_t k = 0; k < objective->n; k++) {
       const struct step_outcome *outcome = &sensitivity->outcomes[i * objective->n + k];

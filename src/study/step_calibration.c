@@ -26,15 +26,14 @@ struct step_reader {
   struct pz_vec files; /* const char *: paths of all files that were read */
 };
 
-/* Records the path of a file that the calibration has read. */
-static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *path) {
-  const char *copy = pz_copy_text(call, path);
+/* Records a file that the calibration has read, by its path.  The name of a model, chip or cluster
+ * may be NULL or that of a
+ * built-in one (may_be_built_in), which has no file. */
+static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *name,
+                          bool may_be_built_in) {
+  if (!name || (may_be_built_in && !pz_file_named(name))) return;
+  const char *copy = pz_copy_text(call, name);
   pz_append(call, &reader->files, &copy);
-}
-
-/* Adds the file of a model, chip or cluster, unless it is built in. */
-static void add_named_file(struct pz_call *call, struct step_reader *reader, const char *name) {
-  if (name && pz_file_named(name)) add_file_read(call, reader, name);
 }
 
 /* Returns whether names are equal up to a comma, as in "h100, calibrated with ...". */
@@ -85,7 +84,7 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
     }
     for (size_t k = 0; k < sizeof file_columns / sizeof *file_columns; k++) {
       uint32_t column = pz_csv_column(&table.csv, file_columns[k]);
-      if (column != PZ_NONE) add_named_file(call, reader, pz_csv_cell(&table.csv, i, column));
+      if (column != PZ_NONE) add_file_read(call, reader, pz_csv_cell(&table.csv, i, column), true);
     }
     if (reason) continue;
     char where[300];
@@ -140,9 +139,9 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
                        .net = network->own_link ? NULL : &network->cluster};
   struct pz_measured_step step = {
       .id = pz_copy_text(call, path), .job = &job, .plan = plan, .measured_s = run->measured_s};
-  add_named_file(call, reader, run->model);
-  add_named_file(call, reader, chip_name);
-  add_named_file(call, reader, cluster_name);
+  add_file_read(call, reader, run->model, true);
+  add_file_read(call, reader, chip_name, true);
+  add_file_read(call, reader, cluster_name, true);
   add_step(call, reader, path, &step, steps);
 }
 
@@ -169,8 +168,8 @@ static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader
     if (plans && !plan)
       pz_raise(call, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
     if (plan && !*plan) plan = NULL;
-    add_file_read(call, reader, path);
-    if (plan) add_file_read(call, reader, plan);
+    add_file_read(call, reader, path, false);
+    add_file_read(call, reader, plan, false);
     size_t bytes = 0;
     char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
     if (pz_run_log_is(text, bytes))
@@ -314,8 +313,8 @@ static void run_step_calibration(struct pz_call *call, void *ctx) {
   struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &object_call);
   pz_vec_init(&reader.notes, object_call.arena, sizeof(const char *));
   pz_vec_init(&reader.files, object_call.arena, sizeof(const char *));
-  add_named_file(&object_call, &reader, options.chip);
-  add_named_file(&object_call, &reader, options.cluster);
+  add_file_read(&object_call, &reader, options.chip, true);
+  add_file_read(&object_call, &reader, options.cluster, true);
   calibrate_steps(&object_call, &reader, out);
   out->notes = reader.notes.items;
   out->n_notes = reader.notes.n;

@@ -13,6 +13,7 @@
 #include "study/tasks.h"
 #include "workload/workload.h"
 
+/* Returns the defaults of a study: the network and design space of the original system. */
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options options = {
       .size = sizeof options,
@@ -111,7 +112,7 @@ static void read_study_space(struct pz_call *call, struct pz_study *study) {
     bool paper = strcmp(study->space.name, "paper") == 0;
     options->evaluator = paper ? PZ_EVALUATOR_ORIGINAL : PZ_EVALUATOR_TRAINING;
   }
-  bool training = pz_study_is_training(study);
+  bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING;
   if (options->gap < 0) options->gap = training ? 0.01 : 0;
   if (!training || options->objective == PZ_OBJECTIVE_REGRET) options->each_model = true;
   study->space.compiled = study->space.cold = training;
@@ -156,7 +157,10 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
 
 /* Reads the network and the models of the evaluator original, and lists the chips. */
 static void read_original_study(struct pz_call *call, struct pz_study *study) {
-  enum { QUICK_STEPS = 2000 }; /* solver steps of a schedule at PZ_EFFORT_QUICK */
+  enum {
+    QUICK_STEPS = 2000, /* solver steps of a schedule at PZ_EFFORT_QUICK */
+    FAST_NETWORK = 1000 /* speedup of the network by PZ_ASSUME_FAST_NETWORK */
+  };
   const struct pz_study_options *options = &study->options;
   struct pz_original_task *task = &study->task;
   struct pz_error *err = pz_call_error(call);
@@ -168,7 +172,11 @@ static void read_original_study(struct pz_call *call, struct pz_study *study) {
     pz_must(call, pz_cluster_load(options->cluster, &task->net, err));
   pz_must(call, pz_cluster_reach(&task->net, options->devices, "devices", err));
   task->assumptions = options->assumptions;
-  pz_assume_network(task->assumptions, &task->net);
+  bool fast_network = pz_assumed(task->assumptions, PZ_ASSUME_FAST_NETWORK);
+  for (int i = 0; i < task->net.n_levels && fast_network; i++) {
+    task->net.level[i].bytes_per_s *= FAST_NETWORK;
+    task->net.level[i].latency_s /= FAST_NETWORK;
+  }
   task->space = &study->space;
   task->portfolio = &study->portfolio;
   task->most_mm2 = study->limits.mm2;
@@ -188,8 +196,6 @@ static void read_original_study(struct pz_call *call, struct pz_study *study) {
   for (uint32_t i = 0; i < options->n_models; i++) study->names[i] = study->portfolio.models[i];
 }
 
-static void release_deferred_study(void *study) { pz_study_release(study); }
-
 /* Reads and checks the inputs of a study, which an error releases because that is deferred
  * first. */
 void pz_study_open(struct pz_call *call, struct pz_study *study,
@@ -199,10 +205,10 @@ void pz_study_open(struct pz_call *call, struct pz_study *study,
       pz_assumed(options->assumptions, PZ_ASSUME_NO_WEIGHT_GRADIENTS);
   pz_arena_init(&study->arena);
   pz_vec_init(&study->notes, &study->arena, sizeof(struct pz_note));
-  pz_defer(call, release_deferred_study, study);
+  pz_defer(call, pz_study_release, study);
   check_study_options(call, &study->options);
   read_study_space(call, study);
-  if (pz_study_is_training(study))
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING)
     read_training_study(call, study);
   else
     read_original_study(call, study);
@@ -214,7 +220,9 @@ void pz_study_open(struct pz_call *call, struct pz_study *study,
   for (uint32_t i = 0; i < study->n_runs; i++) study->most_rounds[i] = study->options.rounds;
 }
 
-void pz_study_release(struct pz_study *study) {
+/* Releases a struct pz_study, which may be NULL, and clears it. */
+void pz_study_release(void *released) {
+  struct pz_study *study = released;
   if (!study) return;
   pz_search_free(study->search);
   pz_evaluator_free(study->evaluator);
@@ -240,7 +248,7 @@ static void find_reference(struct pz_call *call, void *ctx, size_t i, unsigned w
   struct pz_study *study = task->study;
   struct reference_result *out = &task->found[i];
   struct pz_progress *progress = pz_search_asked(study->search)->progress;
-  if (!pz_study_is_training(study)) {
+  if (!(study->options.evaluator == PZ_EVALUATOR_TRAINING)) {
     struct pz_reference *reference = &out->reference;
     *reference =
         pz_reference_of_model(call, pz_original_worker(study->evaluator, worker), (uint32_t)i);
@@ -280,7 +288,7 @@ void pz_study_find_references(struct pz_call *call, struct pz_study *study, stru
 /* Frees the evaluator and the search of an earlier call that was stopped, and makes new ones. */
 void pz_study_start(struct pz_call *call, struct pz_study *study,
                     const struct pz_study_watch *watch) {
-  bool training = pz_study_is_training(study);
+  bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING;
   pz_search_free(study->search);
   pz_evaluator_free(study->evaluator);
   study->search = NULL;
@@ -325,14 +333,17 @@ const char *pz_study_run_name(const struct pz_study *study, uint32_t i) {
 
 /* Returns the objective of run i: its models, their weights, and what throughput is relative to. */
 struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
-  bool training = pz_study_is_training(study), common = i + 1 == study->n_runs;
+  bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING,
+       common = i + 1 == study->n_runs;
   struct pz_objective objective = {.kind = study->options.objective,
                                    .reference_taken = study->reference_taken,
                                    .devices = (double)study->options.devices};
   for (uint32_t model = 0; model < study->options.n_models; model++) {
     struct pz_evaluation alone;
     objective.batch[model] =
-        (double)(training ? pz_training_batch(&study->training, model) : study->options.batch);
+        (double)(training ? study->training.model_batch[model] ? study->training.model_batch[model]
+                                                               : study->training.batch
+                          : study->options.batch);
     if (common || i == model) objective.models[objective.n++] = model;
     objective.reference[model] = study->reference_step[model];
     /* If the model does not fit on the reference chip, the throughput itself is the objective. */
@@ -361,7 +372,7 @@ void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run) {
   const struct pz_choices *hbm = &study->options.hbm_gib;
-  if (pz_study_is_training(study) || !hbm->n) {
+  if (study->options.evaluator == PZ_EVALUATOR_TRAINING || !hbm->n) {
     struct pz_chip chip;
     pz_space_chip(&study->space, &run->best, &chip);
     return (double)pz_chip_hbm_bytes(&chip) / 0x1p30;
@@ -387,6 +398,6 @@ double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
 void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out) {
   pz_space_chip(&study->space, &run->best, out);
-  if (!pz_study_is_training(study))
+  if (!(study->options.evaluator == PZ_EVALUATOR_TRAINING))
     out->hbm.bytes_per_stack = (int64_t)(hbm_gib * 0x1p30) / out->hbm.stacks;
 }

@@ -60,11 +60,7 @@ struct pz_study_watch {
  * ends, unless the caller keeps it with pz_undefer(call, study).  It must not be moved. */
 void pz_study_open(struct pz_call *call, struct pz_study *study,
                    const struct pz_study_options *options, unsigned threads);
-void pz_study_release(struct pz_study *study); /* accepts NULL */
-
-static inline bool pz_study_is_training(const struct pz_study *study) {
-  return study->options.evaluator == PZ_EVALUATOR_TRAINING;
-}
+void pz_study_release(void *study); /* a struct pz_study or NULL; for pz_defer(), too */
 
 /* Sets digest and seq of every model.  The digest tells whether a model file has changed under
  * the same name. */

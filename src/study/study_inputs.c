@@ -14,19 +14,17 @@
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-static void free_workload(void *workload) { pz_workload_free(workload); }
-
 /* Hashes the JSON of each model's workload; with the evaluator original, its first variant. */
 void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
   struct pz_error *err = pz_call_error(call);
   for (uint32_t i = 0; i < study->options.n_models; i++) {
     struct pz_workload *loaded = NULL;
     const struct pz_workload *workload;
-    if (pz_study_is_training(study)) {
+    if (study->options.evaluator == PZ_EVALUATOR_TRAINING) {
       struct pz_workload_options workload_options = study->options.workload;
       if (study->training.model_seq[i]) workload_options.seq = study->training.model_seq[i];
       pz_must(call, pz_workload_load(study->names[i], &workload_options, &loaded, err));
-      pz_defer(call, free_workload, loaded);
+      pz_defer(call, pz_workload_close, loaded);
       workload = loaded;
       study->seq[i] = workload->options.seq;
     } else {
@@ -50,6 +48,7 @@ void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
 
 static const char *const execution_names[] = {"scheduled", "serial", NULL};
 
+/* Returns the choices of an option as a JSON list. */
 static json_t *choices_json(const struct pz_choices *choices) {
   json_t *list = json_array();
   for (int i = 0; i < choices->n; i++) json_array_append_new(list, json_integer(choices->v[i]));
@@ -73,7 +72,7 @@ json_t *pz_study_inputs(const struct pz_study *study) {
                              workload_options->layers, "batch_dim", workload_options->batch_dim,
                              "unknown_ops", (int)workload_options->unknown_ops);
   json_t *evaluator_json; /* options of the evaluator */
-  bool training = pz_study_is_training(study);
+  bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING;
   if (training) {
     evaluator_json =
         json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)options->scale_up, "outer_bytes_per_s",
@@ -102,13 +101,6 @@ json_t *pz_study_inputs(const struct pz_study *study) {
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Readers record the first error and go on: pz_fields_end() has to know all keys. */
-
-/* Returns an object as text, or NULL if the value is no object. */
-static const char *object_text(struct pz_call *call, struct pz_fields *fields, const char *key) {
-  const json_t *value = pz_fields_value(fields, key);
-  if (!json_is_object(value)) return NULL;
-  return pz_json_format(call, value, JSON_COMPACT);
-}
 
 /* Returns a copy of a text member of an object, or NULL if it is no text. */
 static const char *member_text(struct pz_call *call, const json_t *object, const char *key) {
@@ -199,7 +191,8 @@ struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const
     const char *margin = pz_fields_text_or(&fields, "training.memory_margin", NULL);
     if (margin) options.memory_margin = pz_copy_text(call, margin);
   } else {
-    options.cluster_text = object_text(call, &fields, "original.cluster");
+    const json_t *cluster = pz_fields_value(&fields, "original.cluster");
+    if (json_is_object(cluster)) options.cluster_text = pz_json_format(call, cluster, JSON_COMPACT);
     read_choices(&fields, "original.mbs", &options.mbs);
     read_choices(&fields, "original.hbm_gib", &options.hbm_gib);
     read_choices(&fields, "original.tp", &options.tp);
@@ -208,7 +201,8 @@ struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const
     options.assumptions = (unsigned)pz_fields_int(&fields, "original.assumptions", SET);
     if (!options.cluster_text) pz_fields_refuse(&fields, "original.cluster", "a cluster");
   }
-  options.space_text = object_text(call, &fields, "space");
+  const json_t *space = pz_fields_value(&fields, "space");
+  if (json_is_object(space)) options.space_text = pz_json_format(call, space, JSON_COMPACT);
   if (!options.space_text) pz_fields_refuse(&fields, "space", "a space");
   pz_fields_end(call, &fields);
   return options;

@@ -34,13 +34,12 @@ void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n
   pz_search_run_tasks(call, search, n, &shared);
 }
 
-static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
-
+/* Begins a phase of the progress, which ends with the call or by pz_study_phase_end(). */
 void pz_study_phase_begin(struct pz_call *call, struct pz_progress *progress, const char *label,
                           const char *unit, uint64_t total) {
   if (!progress) return;
   pz_progress_next(progress, label, unit, total);
-  pz_defer(call, finish_progress, progress);
+  pz_defer(call, pz_progress_close, progress);
 }
 
 void pz_study_phase_end(struct pz_call *call, struct pz_progress *progress) {

@@ -105,8 +105,6 @@ struct front_search {
   json_t *rows;
 };
 
-static void free_deferred_search(void *search) { pz_search_free(search); }
-
 /* Searches for the best chip under tighter limits and appends it. */
 static void append_front_chip(struct pz_call *call, void *ctx) {
   struct front_search *request = ctx;
@@ -122,7 +120,7 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
   question.progress = NULL;
   run.objective.kind = PZ_OBJECTIVE_GEOMEAN;
   struct pz_search *search = pz_search_create(call, &question, request->details->study->pool);
-  pz_defer(call, free_deferred_search, search);
+  pz_defer(call, pz_search_free, search);
   pz_search_optimize(call, search, 0, &run);
   pz_space_chip(request->space, &run.best, &chip);
   struct pz_taken taken = pz_chip_taken(&chip);

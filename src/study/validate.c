@@ -22,7 +22,7 @@ const char *const pz_point_kind_names[] = {"run", "passes", "operator", NULL};
 
 /* Adds the errors of a point's time and peak memory to a group, or counts it as not predicted. */
 static void add_point_errors(struct pz_errors *errors, const struct pz_validation_point *point) {
-  if (!pz_point_is_compared(point)) {
+  if (!(point->predicted_s > 0 && point->measured_s > 0)) {
     errors->not_predicted++;
     return;
   }
@@ -39,12 +39,12 @@ static struct pz_vec group_errors(struct pz_call *call, const struct pz_validati
   pz_vec_init(&groups, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_validation_point *point = &points[i];
-    if (pz_point_is_ok(point) == ok)
+    if ((strcmp(point->quality, "ok") == 0) == ok)
       add_point_errors(pz_errors_find(call, &groups, point->group, point->kind), point);
   }
   for (uint32_t i = 0; i < n && ok; i++) {
     const struct pz_validation_point *point = &points[i];
-    if (pz_point_is_ok(point) && point->kind == PZ_POINT_OPERATOR && point->work)
+    if (strcmp(point->quality, "ok") == 0 && point->kind == PZ_POINT_OPERATOR && point->work)
       add_point_errors(pz_errors_find(call, &groups, point->work, point->kind), point);
   }
   for (uint32_t i = 0; i < groups.n; i++) pz_errors_finish(pz_vec_at(&groups, struct pz_errors, i));
@@ -87,11 +87,6 @@ static void find_totals(const struct pz_validation_point *point, bool counts[TOT
 }
 
 /* ---- order of plans ------------------------------------------------------------------------- */
-
-/* Returns whether a run takes part in an order of plans: it has a job and can be compared. */
-static bool is_ordered(const struct pz_validation_point *point) {
-  return point->job && pz_point_is_ok(point) && pz_point_is_compared(point);
-}
 
 /* Returns whether two runs have the same plan.  Plans are unequal if `choices` are unknown. */
 static bool has_same_plan(const struct pz_validation_point *first,
@@ -161,9 +156,13 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
   for (uint32_t i = 0; i < n; i++) {
     /* Collects the runs of this job, unless an earlier run has it, whose plans are ordered then. */
     uint32_t n_runs = 0;
-    bool is_first = is_ordered(&points[i]);
+    bool is_first = points[i].job && strcmp(points[i].quality, "ok") == 0 &&
+                    points[i].predicted_s > 0 && points[i].measured_s > 0;
     for (uint32_t k = 0; k < n && is_first; k++) {
-      if (!is_ordered(&points[k]) || strcmp(points[k].job, points[i].job) != 0) continue;
+      if (!(points[k].job && strcmp(points[k].quality, "ok") == 0 && points[k].predicted_s > 0 &&
+            points[k].measured_s > 0) ||
+          strcmp(points[k].job, points[i].job) != 0)
+        continue;
       if (k < i) is_first = false;
       runs[n_runs] = &points[k];
       n_runs++;
@@ -196,7 +195,7 @@ struct pz_validation pz_validation_summarize(struct pz_call *call,
     totals[k] = (struct pz_errors){.name = total_names[k], .kind = PZ_POINT_RUN};
   for (uint32_t i = 0; i < n; i++) {
     bool counts[TOTALS];
-    if (points[i].kind != PZ_POINT_RUN || !pz_point_is_ok(&points[i])) continue;
+    if (points[i].kind != PZ_POINT_RUN || strcmp(points[i].quality, "ok") != 0) continue;
     find_totals(&points[i], counts);
     for (int k = 0; k < TOTALS; k++)
       if (counts[k]) add_point_errors(&totals[k], &points[i]);
@@ -251,17 +250,6 @@ double pz_limit_of(const struct pz_validation *validation, const char *name, enu
   return (double)NAN;
 }
 
-/* Sets the values of the group `name` of a list: mean errors, and points without a prediction. */
-static void look_up_errors(const struct pz_errors *list, uint32_t n, const char *name,
-                           double values[PZ_LIMITEDS]) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (strcmp(list[i].name, name) != 0) continue;
-    values[PZ_LIMITED_TIME] = list[i].mean;
-    values[PZ_LIMITED_MEMORY] = list[i].memory_mean;
-    values[PZ_LIMITED_MISSING] = list[i].not_predicted;
-  }
-}
-
 /* Looks up the values of every limited group, and lists those that do not hold. */
 void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   struct pz_vec broken;
@@ -272,8 +260,15 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
     const char *name = limit->group;
     double values[PZ_LIMITEDS];
     for (int k = 0; k < PZ_LIMITEDS; k++) values[k] = (double)NAN;
-    look_up_errors(validation->groups, validation->n_groups, name, values);
-    look_up_errors(validation->totals, validation->n_totals, name, values);
+    for (uint32_t k = 0; k < validation->n_groups + validation->n_totals; k++) {
+      const struct pz_errors *errors = k < validation->n_groups
+                                           ? &validation->groups[k]
+                                           : &validation->totals[k - validation->n_groups];
+      if (strcmp(errors->name, name) != 0) continue;
+      values[PZ_LIMITED_TIME] = errors->mean;
+      values[PZ_LIMITED_MEMORY] = errors->memory_mean;
+      values[PZ_LIMITED_MISSING] = errors->not_predicted;
+    }
     for (uint32_t k = 0; k < validation->n_orders; k++) {
       if (strcmp(validation->orders[k].name, name) != 0) continue;
       values[PZ_LIMITED_RANK] = validation->orders[k].rank_correlation;
@@ -417,6 +412,7 @@ struct validate_args {
   struct pz_validation **out;
 };
 
+/* Checks the options and makes a validation, which the caller of the public function owns. */
 static void run_validation(struct pz_call *call, void *ctx) {
   struct validate_args *args = ctx;
   struct pz_validate_options options = pz_validate_options_default();

@@ -68,8 +68,6 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
   return true;
 }
 
-static void verify_digests(struct pz_call *call, void *file) { pz_run_file_verify(call, file); }
-
 struct compared_texts {
   const char *saved, *recomputed;
   char *path;
@@ -142,13 +140,13 @@ static double unbounded_objective(struct pz_call *call, const struct box_sample 
   for (uint32_t i = 0; i < objective->n; i++) {
     uint32_t model = objective->models[i];
     struct pz_evaluation evaluation;
-    if (pz_study_is_training(study))
+    if (study->options.evaluator == PZ_EVALUATOR_TRAINING)
       evaluation = study->evaluator->ops->evaluate(call, study->evaluator, worker, chip, model,
                                                    PZ_EFFORT_QUICK, HUGE_VAL);
     else
-      evaluation =
-          pz_original_evaluate_chip(call, pz_original_worker(study->evaluator, worker), &chip->lo,
-                                    model, pz_task_most_hbm(&study->task), PZ_EFFORT_QUICK);
+      evaluation = pz_original_evaluate_chip(
+          call, pz_original_worker(study->evaluator, worker), &chip->lo, model,
+          (double)study->task.o.hbm_gib.v[study->task.o.hbm_gib.n - 1], PZ_EFFORT_QUICK);
     steps[model] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
   return pz_objective_value(objective, steps, price);
@@ -178,7 +176,7 @@ static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned 
   pz_boxed_set(space, &drawn_chip_box, &chip);
   if (!pz_boxed_breaks(&chip, limits))
     value = unbounded_objective(call, sample, worker, &chip, &chip.least);
-  if (pz_study_is_training(sample->study)) {
+  if (sample->study->options.evaluator == PZ_EVALUATOR_TRAINING) {
     /* If more of any axis is never slower, no chip beats the largest at the smallest's price. */
     struct pz_box largest = closed->box;
     memcpy(largest.lo, largest.hi, sizeof largest.lo);
@@ -289,7 +287,7 @@ static void check_all(struct pz_call *call, void *ctx) {
   /* Digests detect damage of the file; the contents are compared in any case. */
   struct pz_error why = {0};
   struct pz_run_file *file = verification.saved->file;
-  enum pz_status status = file ? pz_border(verify_digests, file, &why) : PZ_OK;
+  enum pz_status status = file ? pz_border(pz_run_file_verify, file, &why) : PZ_OK;
   if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
   bool digests_hold = pz_ranks_flag_of_first(call, status == PZ_OK);
   report_finding(&verification, digests_hold, "%s",

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/workload.h"
 
 /* Adds a message for the user once. */
 void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
@@ -127,9 +128,6 @@ static void check_part(struct pz_call *call, const char *part_name, int64_t part
              part, whole_name, whole, whole);
 }
 
-/* Frees a workload when its call ends (a callback of pz_defer). */
-static void free_workload(void *workload) { pz_workload_free(workload); }
-
 struct variant_arguments {
   const char *model;
   const struct pz_variant_choices *choices;
@@ -146,7 +144,7 @@ static void load_variant(struct pz_call *call, void *ctx) {
   check_part(call, "tensor-parallel degree", tp, "number of devices", args->choices->devices);
   check_part(call, "microbatch", mbs, "global batch size", args->choices->batch);
   pz_must(call, pz_workload_load(args->model, &args->options, &workload, pz_call_error(call)));
-  pz_defer(call, free_workload, workload);
+  pz_defer(call, pz_workload_close, workload);
   if (workload->kv_heads && workload->kv_heads % tp != 0)
     pz_raise(call, PZ_BAD_USE,
              "tensor-parallel degree %" PRId64
@@ -176,7 +174,7 @@ uint32_t pz_variants_load(struct pz_call *call, const char *model,
         pz_variants_refuse(call, variants, tp_index, mbs_index, &error);
         continue;
       }
-      pz_defer(call, free_workload, list[n].w);
+      pz_defer(call, pz_workload_close, list[n].w);
       n++;
     }
   pz_variants_conclude(call, variants, notes);

@@ -14,6 +14,9 @@ enum { PZ_CONFIG_MOST_BYTES = 4 << 20 };
 struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
                                       size_t bytes, const struct pz_workload_options *options);
 
+/* Frees a struct pz_workload; for pz_defer(). */
+static inline void pz_workload_close(void *workload) { pz_workload_free(workload); }
+
 /* ---- presets: models by name, each a configuration that is read like a user's file ----------- */
 
 struct pz_preset {

@@ -230,7 +230,7 @@ struct baseline_args {
 
 static inline void run_baseline(struct pz_call *call, void *ctx) {
   const struct baseline_args *x = ctx;
-  *x->out = x->baseline->answer(call, x->question);
+  *x->out = x->baseline->answer(call, x->baseline, x->question);
 }
 
 static inline enum pz_status ask_baseline(const struct pz_baseline *baseline,

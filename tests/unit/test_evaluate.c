@@ -357,7 +357,8 @@ static void models_have_their_own_sequence(void **state) {
     assert_string_equal(q.models[0], cases[i].model);
     assert_int_equal(q.model_seq[0], cases[i].seq);
     assert_int_equal(q.model_batch[0], cases[i].batch);
-    assert_int_equal(pz_training_batch(&q, 0), cases[i].batch ? cases[i].batch : 7);
+    assert_int_equal(q.model_batch[0] ? q.model_batch[0] : q.batch,
+                     cases[i].batch ? cases[i].batch : 7);
   }
   pz_arena_release(&arena);
 }

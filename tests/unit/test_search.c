@@ -158,10 +158,11 @@ static double plain_value(struct pz_study *s, const struct pz_objective *o,
     struct pz_evaluation v;
     uint32_t m = o->models[i];
     enum pz_status status =
-        pz_study_is_training(s)
+        s->options.evaluator == PZ_EVALUATOR_TRAINING
             ? evaluate_chip(s->evaluator, 0, c, m, PZ_EFFORT_FULL, HUGE_VAL, &v, &err)
             : pz_original_value_of_chip(pz_original_worker(s->evaluator, 0), &c->lo, m,
-                                        pz_task_most_hbm(&s->task), PZ_EFFORT_FULL, &v, &err);
+                                        (double)s->task.o.hbm_gib.v[s->task.o.hbm_gib.n - 1],
+                                        PZ_EFFORT_FULL, &v, &err);
     assert_int_equal(status, PZ_OK);
     steps[m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
     least[m] = (struct pz_step_cost){v.least_s, v.dynamic_j};
@@ -242,7 +243,7 @@ static void same_as_brute_force(struct pz_study *s, uint32_t i) {
   assert_true(r->found && r->value <= f.best * hair && f.best <= r->value * (1 + gap) * hair);
   assert_true(r->bound * hair >= f.best && r->bound >= r->value);
   if (!r->n_open) assert_true(r->bound <= fmax(r->value * (1 + gap), f.most) * hair);
-  if (!pz_study_is_training(s)) {
+  if (!(s->options.evaluator == PZ_EVALUATOR_TRAINING)) {
     assert_true(r->value == f.best);
     assert_int_equal(pz_space_id(&s->space, &r->best), f.id);
   }

@@ -42,6 +42,7 @@ static inline struct pz_bits pz_bits_minus(const struct pz_bits *a, const struct
   return difference;
 }
 
+/* Returns the number of tasks in a set. */
 static inline uint32_t pz_bits_count(const struct pz_bits *set) {
   uint32_t n = 0;
   for (int k = 0; k < PZ_BITS_WORDS; k++) n += (uint32_t)__builtin_popcountll(set->words[k]);

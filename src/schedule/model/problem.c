@@ -48,23 +48,9 @@ struct problem_input {
   uint32_t *order;    /* by position: the input task */
 };
 
-/* Raises an error that names a task in a cycle.  n_waiting[task] is the number of predecessors
- * that could not be placed. Every task that still waits has a predecessor that waits, so that
- * walking back n times ends in a cycle. */
-_Noreturn static void raise_cycle(struct pz_call *call, const struct problem_input *input,
-                                  const uint32_t *n_waiting) {
-  uint32_t *back = pz_alloc(call, input->n, sizeof *back), task = 0;
-  for (uint32_t e = 0; e < input->n_edges; e++) {
-    const struct pz_edge *edge = &input->edges[e];
-    if (n_waiting[edge->before] && n_waiting[edge->after]) back[edge->after] = edge->before;
-  }
-  while (!n_waiting[task]) task++;
-  for (uint32_t i = 0; i < input->n; i++) task = back[task];
-  pz_raise(call, PZ_BAD_INPUT, "operator '%s' is part of a cycle", input->tasks[task].name);
-}
-
-/* Sorts the tasks topologically by Kahn's algorithm, in the order in which they become ready.  The
- * edges of a task are a linked list: first_edge[task], then next_edge[edge]. */
+/* Sorts the tasks topologically by Kahn's algorithm, in the order in which they become ready, or
+ * raises an error if they form a cycle.  The edges of a task are a linked list: first_edge[task],
+ * then next_edge[edge].  n_waiting[task] counts the predecessors that are not yet sorted. */
 static void sort_tasks(struct pz_call *call, struct problem_input *input) {
   uint32_t *n_waiting = pz_alloc(call, input->n, sizeof *n_waiting);
   uint32_t *first_edge = pz_alloc(call, input->n, sizeof *first_edge);
@@ -88,7 +74,17 @@ static void sort_tasks(struct pz_call *call, struct problem_input *input) {
       if (!n_waiting[after]) input->order[n_sorted++] = after;
     }
   }
-  if (n_sorted < input->n) raise_cycle(call, input, n_waiting);
+  if (n_sorted == input->n) return;
+  /* Every task that still waits has a predecessor that waits, so that walking back n times ends in
+   * a cycle. */
+  uint32_t *back = pz_alloc(call, input->n, sizeof *back), task = 0;
+  for (uint32_t e = 0; e < input->n_edges; e++) {
+    const struct pz_edge *edge = &input->edges[e];
+    if (n_waiting[edge->before] && n_waiting[edge->after]) back[edge->after] = edge->before;
+  }
+  while (!n_waiting[task]) task++;
+  for (uint32_t i = 0; i < input->n; i++) task = back[task];
+  pz_raise(call, PZ_BAD_INPUT, "operator '%s' is part of a cycle", input->tasks[task].name);
 }
 
 /* Returns whether a mode fits within the capacities. */

@@ -81,11 +81,6 @@ static double completion_bound(const struct best_first *search, const struct pz_
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-/* Returns the size of a state with this number of running tasks. */
-static size_t state_bytes(uint32_t n_running) {
-  return sizeof(struct state) + n_running * sizeof(struct pz_running);
-}
-
 /* Sets a state to a node that waits for the next end. */
 static void set_state(struct state *state, const struct state *parent,
                       const struct pz_partial *node) {
@@ -140,18 +135,13 @@ static bool dominates(const struct pz_branching *tree, const struct state *a,
   return a->last_end <= b->last_end && pz_partial_dominated(tree, &going_b, &going_a);
 }
 
-/* Returns the list of states whose started tasks have the same hash. */
-static struct state **same_hash_list(const struct best_first *search, const struct state *state) {
-  size_t set_bytes = (size_t)search->tree.words * 8;
-  return &search->lists[pz_hash(&state->started, set_bytes) % search->n_lists];
-}
-
 /* Returns whether another state dominates the candidate.  Removes states that the candidate
  * dominates. */
 static bool candidate_is_dominated(struct best_first *search) {
   const struct pz_branching *tree = &search->tree;
   const struct state *candidate = search->candidate;
-  struct state **at = same_hash_list(search, candidate);
+  size_t list = pz_hash(&candidate->started, (size_t)tree->words * 8) % search->n_lists;
+  struct state **at = &search->lists[list];
   struct pz_technique_count *count = &tree->context->count[PZ_T_state_dominance];
   uint32_t looks = 0;
   bool dominated = false;
@@ -178,7 +168,7 @@ static bool candidate_is_dominated(struct best_first *search) {
 /* Adds the candidate to the open list, or stops the search if there are too many states. */
 static void add_candidate(struct best_first *search) {
   const struct state *candidate = search->candidate;
-  size_t bytes = state_bytes(candidate->n_running);
+  size_t bytes = sizeof(struct state) + candidate->n_running * sizeof(struct pz_running);
   if (search->n_states >= MAX_STATES) {
     search->stopped = true;
     return;
@@ -190,7 +180,8 @@ static void add_candidate(struct best_first *search) {
   if (!(position < 0)) bucket = position < BUCKETS - 1 ? (int)position : BUCKETS - 1;
   uint32_t n_started = pz_bits_count(&state->started);
   struct state **in_bucket = &search->buckets[(size_t)n_started * BUCKETS + (size_t)bucket];
-  struct state **in_list = same_hash_list(search, state);
+  struct state **in_list =
+      &search->lists[pz_hash(&state->started, (size_t)search->tree.words * 8) % search->n_lists];
   if (bucket < search->lowest[n_started]) search->lowest[n_started] = bucket;
   state->next_in_bucket = *in_bucket;
   state->next_in_list = *in_list;
@@ -250,7 +241,8 @@ static void finish_schedule(struct best_first *search, const struct pz_partial *
   struct pz_call scratch = pz_scratch(search->call);
   for (const struct state *state = search->opened; state; state = state->parent) depth++;
   const struct state **path = pz_alloc(&scratch, depth + 1, sizeof *path);
-  struct state *last = pz_alloc(&scratch, 1, state_bytes(node->n_running));
+  struct state *last =
+      pz_alloc(&scratch, 1, sizeof(struct state) + node->n_running * sizeof(struct pz_running));
   set_state(last, search->opened, node);
   const struct state *ancestor = last;
   for (uint32_t k = depth + 1; k-- > 0; ancestor = ancestor->parent) path[k] = ancestor;
@@ -277,7 +269,7 @@ static void add_state(struct best_first *search, const struct pz_partial *node, 
   struct pz_branching *tree = &search->tree;
   struct state *state = search->candidate;
   bool idle_frequent = search->idle.frequent;
-  if (pz_partial_complete(tree, node)) {
+  if (pz_branching_within(tree, &tree->all, &node->started)) {
     finish_schedule(search, node);
     return;
   }
@@ -326,7 +318,12 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
   struct pz_partial *node = pz_partial_at(&search->nodes, depth),
                     *child = pz_partial_at(&search->nodes, depth + 1);
-  uint32_t task = pz_idle_undecided(&search->idle, node);
+  uint32_t task = PZ_NONE; /* the first ready task with successors that is not postponed */
+  for (int w = 0; w < tree->words && task == PZ_NONE; w++) {
+    uint64_t with_successors = node->ready.words[w] & search->idle.inner.words[w];
+    uint64_t undecided = with_successors & ~node->postponed.words[w];
+    if (undecided) task = (uint32_t)(64 * w + __builtin_ctzll(undecided));
+  }
   if (search->stopped || !could_improve(search, completion_bound(search, node))) return;
   if (task == PZ_NONE) {
     /* if nothing is postponed, one child also runs all remaining tasks one after another */
@@ -391,7 +388,7 @@ static void open_state(struct best_first *search, const struct state *state) {
     if (search->fresh) node->ready_before = none;
     /* at the first end, the bound is that of the state */
     if (is_later_end && !could_improve(search, completion_bound(search, node))) return;
-    if (pz_partial_complete(tree, node)) {
+    if (pz_branching_within(tree, &tree->all, &node->started)) {
       finish_schedule(search, node);
       return;
     }
@@ -445,7 +442,7 @@ static void search_states(struct best_first *search) {
   struct pz_partial *root = pz_partial_at(&search->nodes, 0);
   search->fresh = true;
   pz_partial_begin(&search->tree, search->is_deferred, root);
-  if (pz_partial_complete(&search->tree, root))
+  if (pz_branching_within(&search->tree, &search->tree.all, &root->started))
     finish_schedule(search, root);
   else if (search->idle.frequent)
     branch_from_idle(search, 0);
@@ -486,7 +483,7 @@ void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_d
   search.high_s = context->incumbent_s;
   search.n_lists = 64;
   while (search.n_lists < MAX_LISTS && search.n_lists < steps / 8) search.n_lists *= 2;
-  search.candidate = pz_alloc(&scratch, 1, state_bytes(n));
+  search.candidate = pz_alloc(&scratch, 1, sizeof(struct state) + n * sizeof(struct pz_running));
   search.lists = pz_alloc(&scratch, search.n_lists, sizeof *search.lists);
   search.buckets = pz_alloc(&scratch, (size_t)(n + 1) * BUCKETS, sizeof *search.buckets);
   search.lowest = pz_alloc(&scratch, n + 1, sizeof *search.lowest);

@@ -26,19 +26,6 @@ static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool w
   }
 }
 
-/* Adds a surrogate resource as a measure of energy. */
-static void add_mix(struct pz_branching *tree, int mix) {
-  const struct pz_context *context = tree->context;
-  int measure = tree->n_measures++;
-  for (uint32_t i = 0; i < tree->problem->n; i++) {
-    const struct pz_task *task = &tree->problem->tasks[i];
-    tree->energy[i][measure] = context->energy[tree->by_tail[i]][mix];
-    for (uint32_t m = 0; m < task->n_modes; m++)
-      tree->energy_rate[context->first_mode[i] + m][measure] =
-          pz_mode_share(context, &task->modes[m], mix);
-  }
-}
-
 /* Adds the surrogate resources whose resources all matter and that have enough energy, and the
  * dual values.  The number of measures is rounded up to a multiple of four. */
 static void add_measures(struct pz_branching *tree) {
@@ -59,7 +46,15 @@ static void add_measures(struct pz_branching *tree) {
     for (uint32_t i = 0; i < tree->problem->n; i++) sum += context->energy[i][k];
     for (int r = 0; r < PZ_RESOURCES; r++)
       all_matter = all_matter && (matters[r] || pz_mixes[k][r] <= 0);
-    if (all_matter && sum > LEAST_ENERGY * context->incumbent_s) add_mix(tree, k);
+    if (!all_matter || !(sum > LEAST_ENERGY * context->incumbent_s)) continue;
+    int measure = tree->n_measures++;
+    for (uint32_t i = 0; i < tree->problem->n; i++) {
+      const struct pz_task *task = &tree->problem->tasks[i];
+      tree->energy[i][measure] = context->energy[tree->by_tail[i]][k];
+      for (uint32_t m = 0; m < task->n_modes; m++)
+        tree->energy_rate[context->first_mode[i] + m][measure] =
+            pz_mode_share(context, &task->modes[m], k);
+    }
   }
   if (context->duals.sum > 0 && context->techniques->node_dual_bound) {
     int measure = tree->n_measures++;

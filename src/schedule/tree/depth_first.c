@@ -86,7 +86,7 @@ static void visit_node(struct depth_first *search, uint32_t depth) {
     search->stopped = true;
     return;
   }
-  if (pz_partial_complete(tree, node)) {
+  if (pz_branching_within(tree, &tree->all, &node->started)) {
     double makespan = pz_partial_end(node);
     if (!pz_better(context, makespan, context->incumbent_s)) return;
     if (search->deferred) makespan = pz_deferred_insert(search->deferred, tree, makespan);

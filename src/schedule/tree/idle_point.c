@@ -41,15 +41,6 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
-/* Returns the first ready task with successors that is not postponed, or PZ_NONE. */
-uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
-  for (int w = 0; w < idle->tree->words; w++) {
-    uint64_t undecided = node->ready.words[w] & idle->inner.words[w] & ~node->postponed.words[w];
-    if (undecided) return (uint32_t)(64 * w + __builtin_ctzll(undecided));
-  }
-  return PZ_NONE;
-}
-
 /* ---- which modes may run in busy periods ----------------------------------------------------- */
 
 /* Returns whether no other task of positive duration fits beside task i in this mode.  least[k] has

@@ -39,9 +39,6 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
  * stored. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node);
 
-/* Returns the first ready task for which it is undecided whether it runs alone now, or PZ_NONE. */
-uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node);
-
 /* Returns a lower bound on the completions of a node that has been in a busy period since an
  * idle point with this regret. */
 double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,

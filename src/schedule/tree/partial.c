@@ -284,11 +284,6 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
   memcpy(to, from, sizeof *from + from->n_running * sizeof *from->running);
 }
 
-/* Returns whether all tasks are started. */
-bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node) {
-  return pz_branching_within(tree, &tree->all, &node->started);
-}
-
 /* Returns the last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node) {
   double end = node->now;

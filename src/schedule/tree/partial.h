@@ -87,9 +87,6 @@ void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to);
 
-/* Returns whether all tasks are started. */
-bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node);
-
 /* Returns the last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node);
 
