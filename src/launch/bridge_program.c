@@ -165,7 +165,7 @@ struct adapters {
 static const struct adapters default_adapters = {"linear_qkv+linear_proj+linear_fc1+linear_fc2", 32,
                                                  0};
 
-/* Returns the end of a value, which is the comma or bracket after it. */
+/* Returns the end of a value: the comma or bracket after it, outside of its quotes and brackets. */
 static const char *value_end(const char *at, const char *end) {
   int depth = 0;
   char quote = 0;

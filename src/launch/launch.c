@@ -268,8 +268,7 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
   if (strncmp(head, script_head, start) != 0 || !end) return;
   *end = '\0';
   read_unset_fields(call, head, run);
-  /* the first comment begins "MODEL with FRAMEWORK" */
-  char *name = head + start, *with = strstr(name, " with ");
+  char *name = head + start, *with = strstr(name, " with "); /* "MODEL with FRAMEWORK" */
   if (!with || !run->config) return;
   *with = '\0';
   /* the name may follow a line which says that the plan does not fit in memory */

@@ -149,7 +149,8 @@ const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_r
   change_division(&changes);
   if (from->mbs != to->mbs) set_number(&changes, PZ_PLAN_MBS, to->mbs);
   change_recomputation(&changes);
-  if (from->zero < 2 && to->zero < 2)
+  bool uses_fsdp = from->zero > 1 || to->zero > 1; /* ZeRO stages 2 and 3 are Megatron FSDP's */
+  if (!uses_fsdp)
     change_flag(&changes, from->zero == 1, to->zero == 1, "use-distributed-optimizer");
   else if (from->zero != to->zero)
     write_change(&changes, "%s--data-parallel-sharding-strategy %s",

@@ -69,10 +69,7 @@ static void write_flag(const struct core_writer *writer, const char *name, bool 
 /* Writes a truth value that Megatron-LM's argument turns off, and Bridge's field turns on. */
 static void write_negated_flag(const struct core_writer *writer, const char *argument,
                                const char *field, bool on) {
-  if (writer->bridge)
-    write_flag(writer, field, on);
-  else
-    write_flag(writer, argument, !on);
+  write_flag(writer, writer->bridge ? field : argument, writer->bridge ? on : !on);
 }
 
 /* Writes a field of the plan under the name that the launcher has for it. */

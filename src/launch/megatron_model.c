@@ -21,8 +21,8 @@
 struct shape {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, expert_ffn, vocab, positions;
   double hidden_dropout, attention_dropout;
-  /* a character for each layer, 1 if it has experts, otherwise 0; NULL if there are none or a
-   * hybrid's letters say it */
+  /* a character for each layer, '1' if it has experts and otherwise '0'; NULL if the model has no
+   * experts, or is a hybrid, whose layer pattern states them */
   const char *expert_layers;
 };
 
@@ -221,12 +221,12 @@ static void check_shape(struct pz_megatron_reader *reader) {
                               ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
                               ARG_DELTA_VALUES,  ARG_OUT_GATE};
   bool gated = pz_given(reader, ARG_SWIGLU), delta_net = pz_given(reader, ARG_ATTENTION_VARIANT);
-  /* Megatron-LM's and Megatron-DeepSpeed's spelling */
+  /* Megatron-LM and Megatron-DeepSpeed spell RMSNorm differently. */
   bool rms = pz_given_is(reader, ARG_NORM, "RMSNorm") || pz_given_is(reader, ARG_NORM, "rmsnorm");
   bool rotary = pz_given_is(reader, ARG_POSITION_TYPE, "rope") || pz_given(reader, ARG_ROTARY);
   pz_need_given(reader, ARG_HIDDEN, "hidden-size");
   pz_need_given(reader, ARG_HEADS, "num-attention-heads");
-  /* some arguments are covered only for hybrids with Mamba layers, or with gated delta nets */
+  /* arguments that are covered only for hybrids with Mamba layers, or with gated delta nets */
   for (size_t i = 0; i < sizeof mamba / sizeof *mamba && !reader->layer_letters; i++)
     pz_refuse_uncovered(reader, mamba[i]);
   for (size_t i = 0; i < sizeof delta / sizeof *delta && !delta_net; i++)
@@ -235,6 +235,7 @@ static void check_shape(struct pz_megatron_reader *reader) {
     check_nemotron(reader, rms);
     return;
   }
+  /* other models are GPT or Llama, which differ in activation, norm and positions */
   if (!rms && !pz_given_is(reader, ARG_NORM, "layernorm"))
     pz_need_given_word(reader, ARG_NORM, "LayerNorm or RMSNorm");
   pz_need_given_word(reader, ARG_POSITION_TYPE, "learned_absolute or rope");

@@ -248,8 +248,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
   if (is_full && pz_given_is(reader, ARG_RECOMPUTE_METHOD, "block")) {
     pz_need_given(reader, ARG_RECOMPUTE_LAYERS,
                   "recompute-num-layers (with --recompute-method block)");
-    /* The limit is the number of layers of the longest stage: the first, the last, or one between
-     * them, whose chunks are as even as possible. */
+    /* the limit is the number of layers of the longest stage: first, last, or between them */
     int64_t end_layers = plan->first_layers + plan->last_layers;
     int64_t middle_stages = plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0);
     int64_t middle_layers = pz_max(reader->given[ARG_LAYERS].count - end_layers, 0);
@@ -267,8 +266,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
   if (!is_selective) return;
-  /* selective: the modules */
-  int modules = 0; /* the attention core alone is the plan's default, 0 */
+  int modules = 0; /* of selective recomputation; the attention core alone is the default, 0 */
   if (pz_given(reader, ARG_RECOMPUTE_MODULES)) {
     struct pz_plan asked = *plan;
     if (!pz_try_plan_field(&asked, PZ_PLAN_RECOMPUTE_MODULES,
@@ -343,17 +341,18 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
   }
   if (on_host) {
     plan->offload |= PZ_OFFLOAD_OPTIMIZER;
-    if (fraction->is_given &&
-        (fraction->unknown ||
-         !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_FRACTION, fraction->text, NULL)))
-      pz_reject_given(reader, ARG_OFFLOAD_FRACTION, "a number from 0.01 to 1");
+    bool is_read = !fraction->is_given ||
+                   (!fraction->unknown &&
+                    pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_FRACTION, fraction->text, NULL));
+    if (!is_read) pz_reject_given(reader, ARG_OFFLOAD_FRACTION, "a number from 0.01 to 1");
     if (plan->offload_fraction == 1) plan->offload_fraction = 0; /* all of it, the default */
   }
   pz_need_given_word(reader, ARG_MAIN_PARAMS, "fp32 or fp16; others are not covered");
+  bool has_fp32_moments = !(plan->moment_bytes > 0);
   if (!aware || on_host) return;
   if (pz_given_is(reader, ARG_MAIN_PARAMS, "fp16"))
     plan->main_params = PZ_MAIN_FP16;
-  else if (!(plan->moment_bytes > 0) && plan->zero == 1 && pz_given(reader, ARG_BF16))
+  else if (has_fp32_moments && plan->zero == 1 && pz_given(reader, ARG_BF16))
     plan->main_params = PZ_MAIN_REMAINDERS;
   pz_set_origin(reader, PZ_PLAN_MAIN_PARAMS, ARG_MAIN_PARAMS, ARG_PRECISION_AWARE);
 }
@@ -507,10 +506,10 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
              reader->name);
   read_dispatcher(reader);
   if (pz_given(reader, ARG_OVERLAP_EP)) {
-    bool idle_stages = plan->pp > 1 && plan->vpp == 1;
+    bool lacks_chunks = plan->pp > 1 && plan->vpp == 1;
     bool recomputes =
         plan->recompute == PZ_RECOMPUTATION_FULL || plan->recompute_modules & PZ_MODULE_EXPERTS;
-    if (plan->ep == 1 || idle_stages || recomputes)
+    if (plan->ep == 1 || lacks_chunks || recomputes)
       pz_reject_given(reader, ARG_OVERLAP_EP,
                       "with it --expert-model-parallel-size above 1, chunks where there are "
                       "stages, and no recomputation of whole layers or of moe");

@@ -9,9 +9,9 @@
 #include "launch/shell_words.h"
 #include "plan/plan_file.h"
 
-/* Numbers of arguments: PZ_PLAN_... of the plan, then those of megatron_arguments.def. */
+/* Numbers that identify arguments: PZ_PLAN_... for fields of the plan, otherwise ARG_.... */
 enum {
-  ARG_BEFORE = PZ_PLAN_FIELDS - 1,
+  ARG_BEFORE = PZ_PLAN_FIELDS - 1, /* so that the first ARG_... follows the last PZ_PLAN_... */
 #define ARGUMENT(id, kind, name) ARG_##id,
 #define ALSO(value, kind, name)
 #define SBATCH(id, kind, name) ARG_##id,

@@ -187,6 +187,7 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
   if (launch->shape.kv_rank && launch->shape.q_rank) lora.modules &= ~PZ_LORA_QUERY;
   if (!launch->shape.recurrence.heads) lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
   fputs("peft = LoRA(target_modules=[", out);
+  /* a layer that joins several modules is named if all of them have adapters */
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if ((lora.modules & layers[i].modules) != layers[i].modules) continue;
     lora.modules &= ~layers[i].modules;

@@ -73,7 +73,8 @@ static double median_after(struct pz_call *call, const char *text, size_t bytes,
     if (value > 0 && value < 1e15) pz_append(&scratch, &numbers, &value);
     at = pz_find_text(at, (size_t)(end - at), word);
   }
-  uint32_t skip = numbers.n > 1 ? (numbers.n + 9) / 10 : 0, n = numbers.n - skip;
+  uint32_t tenth = (numbers.n + 9) / 10; /* rounded up */
+  uint32_t skip = numbers.n > 1 ? tenth : 0, n = numbers.n - skip;
   if (n) {
     double *values = pz_vec_at(&numbers, double, skip);
     qsort(values, n, sizeof *values, compare_reals);

@@ -22,7 +22,8 @@ const char *pz_find_text(const char *text, size_t bytes, const char *word) {
  * its length, or 0 if no here-document begins in the line. */
 static size_t find_delimiter(const char *line, const char *end, const char **delimiter) {
   for (const char *at = line; at + 2 < end; at++) {
-    if (at[0] != '<' || at[1] != '<' || at[2] == '<') continue;
+    bool begins_here_string = at[2] == '<'; /* <<< has no delimiter */
+    if (at[0] != '<' || at[1] != '<' || begins_here_string) continue;
     at += 2;
     if (*at == '-') at++;
     while (at < end && (*at == '\'' || *at == '"' || *at == ' ')) at++;

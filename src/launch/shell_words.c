@@ -499,7 +499,7 @@ static bool draft_word(struct scanner *scanner) {
       for (size_t i = from; i < end; i++) scanner->line += scanner->text[i] == '\n';
       scanner->at = end + 1;
       append_unknown(scanner, scanner->text + from, end + 1 - from);
-    } else if (escapes && peek(scanner, 1) == '\n') {
+    } else if (escapes && peek(scanner, 1) == '\n') { /* the line continues */
       scanner->line++;
       scanner->at += 2;
     } else {
@@ -743,7 +743,7 @@ static void read_patterns(struct scanner *scanner) {
   enum truth any = NO;
   bool is_esac = false, more = true;
   scanner->in_test = true;
-  begin_branch(branch, NO);
+  begin_branch(branch, NO); /* ends the previous branch */
   while (more) {
     while (peek(scanner, 0) == ' ' || peek(scanner, 0) == '(') scanner->at++;
     (void)draft_word(scanner);

@@ -167,7 +167,7 @@ static const char *read_key(struct toml_reader *reader, const char *table) {
       length = (size_t)(reader->at - part);
       if (!length) toml_fail(reader, reader->line, "accepted: [table], or key = value");
     }
-    if (n + length + 2 > sizeof text)
+    if (n + length + 2 > sizeof text) /* with a dot and the final zero byte */
       pz_raise(reader->call, PZ_LIMIT, "%s:%u: a key of more than %d bytes", reader->name,
                reader->line, PZ_TOML_MOST_NAME);
     if (n) text[n++] = '.';

@@ -131,7 +131,7 @@ static int64_t read_count(struct titan_reader *reader, const char *key, int64_t 
   size_t n = 0;
   if (!entry) return absent;
   for (const char *c = entry->value.text; *c && n < sizeof digits - 1; c++)
-    if (*c != '_') digits[n++] = *c;
+    if (*c != '_') digits[n++] = *c; /* TOML allows 1_000 */
   digits[n] = '\0';
   const char *unsigned_digits = digits[0] == '-' ? digits + 1 : digits;
   bool is_number = entry->value.kind == PZ_TOML_WORD && n < 12 && *unsigned_digits &&
@@ -590,8 +590,7 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
       name[n++] = *c;
     }
     name[n] = '\0';
-    bool is_neutral = find_neutrality(name) != NOT_NEUTRAL;
-    if (!strchr(name, '.') || is_neutral || is_left_out(reader, name)) continue;
+    if (!strchr(name, '.') || find_neutrality(name) || is_left_out(reader, name)) continue;
     snprintf(problem, sizeof problem,
              "--%s behind the configuration; accepted: the key in it (--ignore %s leaves it out)",
              name, name);
@@ -620,8 +619,7 @@ static void check_other_keys(struct titan_reader *reader) {
       continue;
     }
     if (reader->is_read[i] || neutrality == NEUTRAL_BY_NAME) continue;
-    /* The key may be misspelt, or may be one with the same name in another table.  Only names of
-     * several words are looked up in other tables. */
+    /* the key may be misspelt, or a name of several words may belong to another table */
     const char *meant = NULL, *leaf = strrchr(entry->name, '.');
     bool is_specific = leaf && strchr(leaf, '_');
     for (uint32_t k = 0; k < reader->asked.n && is_specific && !meant; k++) {

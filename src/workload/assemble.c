@@ -181,7 +181,7 @@ void pz_assemble(struct pz_call *workload_call, struct pz_owned_workload *owned,
   for (uint32_t i = 0; i < n; i++) {
     build_layer(workload_call, owned, &plan[i], &layers[i]);
     const uint32_t previous = i - 1, *sources = plan[i].from ? plan[i].from : &previous;
-    uint32_t n_default_sources = i > 0 ? 1 : 0;
+    uint32_t n_default_sources = i > 0 ? 1 : 0; /* the first layer has no previous one */
     layers[i].n_from = plan[i].from ? plan[i].n_from : n_default_sources;
     layers[i].from = pz_copy(workload_call, sources, layers[i].n_from, sizeof *sources);
   }

@@ -362,7 +362,7 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
 static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                             uint32_t query_latent) {
   const struct pz_workload_options *options = builder->options;
-  const bool has_bias = false;
+  const bool has_bias = false, has_affine_norm = true;
   int64_t width = arch->index_heads * arch->index_dim, rotary_dims = arch->rotary_dims;
   /* queries of all heads of the indexer, multiplied by the token's weight of the head */
   uint32_t query =
@@ -375,7 +375,6 @@ static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *ar
   query = pz_build_binary(builder, PZ_OP_MUL, "index_weighted", query, weight);
 
   /* one key for each token, which all heads of the indexer share */
-  const bool has_affine_norm = true;
   uint32_t key =
       latent_linear(builder, "index_key", input, arch->hidden, arch->index_dim, has_bias);
   key = pz_kernel_layernorm(builder, "index_key_norm", key, arch->index_dim, has_affine_norm);

@@ -400,10 +400,9 @@ void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
     bool is_needed = false;
     for (uint32_t k = 0; k < op->n_in; k++) is_needed = is_needed || backward.needs_grad[op->in[k]];
-    for (uint32_t k = 0; k < op->n_out; k++) {
-      bool is_auxiliary = k > 0 && op->kind != PZ_OP_SPLIT;
-      backward.needs_grad[op->out[k]] = is_needed && !is_auxiliary;
-    }
+    /* the second output of any operator but a split is auxiliary */
+    for (uint32_t k = 0; k < op->n_out; k++)
+      backward.needs_grad[op->out[k]] = is_needed && (k == 0 || op->kind == PZ_OP_SPLIT);
   }
   /* The gradients of the layer's results come from the next layer. */
   graph->output_grad = add_tensor_like(&backward, graph->output, "grad");

@@ -2,8 +2,7 @@
  *
  * A family is a function and a row of the table `pz_families` at the end.  Families with recurrent
  * layers are in family_hybrid.c.  Families whose layers differ mark the properties of every layer
- * (mixed.c).  `config` keeps the first
- * error, and functions go on reading fields after it. */
+ * (mixed.c).  `config` keeps the first error, and functions go on reading fields after it. */
 #include "workload/family.h"
 
 #include <inttypes.h>
@@ -387,7 +386,8 @@ static void read_qwen3(struct pz_fields *config, struct pz_arch *arch) {
   pz_qwen_window(config, arch);
 }
 
-/* Reads Qwen3-MoE: Qwen3 with routed experts in most layers. */
+/* Reads Qwen3-MoE: Qwen3 with routed experts in the last of every decoder_sparse_step layers,
+ * except those that mlp_only_layers lists. */
 static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 4});
   arch->mlp_bias = false;
@@ -437,8 +437,8 @@ static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_read_attention(config, arch, 2);
 }
 
-/* Reads the routed and shared experts of DeepSeek's models.  By default, the first `dense` layers
- * have a dense feed-forward. */
+/* Reads the routed and shared experts of DeepSeek's models.  The first layers, by
+ * default `dense` of them, are dense, and so are later ones that moe_layer_freq does not divide. */
 static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
   int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
   dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, dense);

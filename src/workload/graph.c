@@ -150,7 +150,8 @@ static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
 static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   bool moves_values = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT ||
                       op->kind == PZ_OP_CONCAT || op->kind == PZ_OP_ROTATE_HALF;
-  if (op->op_class != PZ_CLASS_VECTOR || op->n_tail || !op->n_out) return false;
+  bool is_fused = op->n_tail > 0;
+  if (op->op_class != PZ_CLASS_VECTOR || is_fused || !op->n_out) return false;
   if (moves_values) return true;
   if (!pz_op_info(op->kind)->elementwise || op->kind == PZ_OP_ROTARY) return false;
   const struct pz_tensor *output = pz_graph_tensor(graph, op->out[0]);

@@ -78,8 +78,8 @@ static uint32_t build_rmsnorm(struct pz_builder *builder, const char *name, uint
   return build_binary(builder, PZ_OP_MUL, name, "weigh", narrow, weight);
 }
 
-/* Adds an RMS norm.  Inside of a region, the devices sum up their gradients of the weight, for
- * which group_grad_params counts it; with sequence parallelism, pz_build_param() does so. */
+/* Adds an RMS norm.  Inside of a region, the devices sum up their gradients of the weight, so it is
+ * counted in group_grad_params; with sequence parallelism, pz_build_param() counts it. */
 uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
                            int64_t width, enum pz_norm_kind kind) {
   const struct pz_workload_options *options = builder->options;
@@ -87,7 +87,8 @@ uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_
   if (kind == PZ_NORM_INSIDE && options->tp > 1 && !options->sequence_parallel)
     builder->group_grad_params += width;
   if (kind != PZ_NORM_PLAIN) weight = add_norm_param(builder, name, "weight", width, width);
-  return build_rmsnorm(builder, name, input, width, weight, false);
+  const bool divides_rows = false;
+  return build_rmsnorm(builder, name, input, width, weight, divides_rows);
 }
 
 /* Adds an RMS norm of each group of values.  A group that is the whole row is spread over the
@@ -218,7 +219,8 @@ uint32_t pz_kernel_rotary(struct pz_builder *builder, const char *name, uint32_t
   uint32_t parts[2];
   char join_name[PZ_BUILD_NAME];
   pz_build_split(builder, &split, parts);
-  parts[0] = build_rotation(builder, name, parts[0], cos, sin, true);
+  const bool in_place = true; /* fused kernels join the parts in the memory of the input */
+  parts[0] = build_rotation(builder, name, parts[0], cos, sin, in_place);
   return pz_build_join(builder, pz_build_name(join_name, name, "join"), parts, input,
                        builder->eager);
 }

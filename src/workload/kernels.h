@@ -13,8 +13,8 @@
 uint32_t pz_kernel_layernorm(struct pz_builder *builder, const char *name, uint32_t input,
                              int64_t width, bool affine);
 
-/* RMS norms: without weights, outside of the tensor-parallel regions, or inside, where each device
- * has rows of its own heads or partial gradients of the same rows. */
+/* The kinds of RMS norms: without weights; outside of the tensor-parallel regions; or inside, where
+ * each device has rows of its own heads or partial gradients of the same rows. */
 enum pz_norm_kind { PZ_NORM_PLAIN, PZ_NORM_OUTSIDE, PZ_NORM_INSIDE };
 uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
                            int64_t width, enum pz_norm_kind kind);

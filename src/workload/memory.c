@@ -58,10 +58,9 @@ static void release_storage(struct simulation *sim, uint32_t storage) {
   sim->bytes -= pz_tensor_held_bytes(pz_graph_tensor(sim->graph, storage));
 }
 
-/* Releases the storages that the operator with this index is the last to use.  Forward keeps the
- * layer's results and what backward reads.  Backward keeps the gradient of the input, that of a
- * tied weight, to which the weight's owner adds its own, and with PZ_GRADIENTS_KEPT the gradients
- * of all parameters. */
+/* Releases the storages that operator `index` is the last to use.  Forward keeps the layer's
+ * results and what backward reads.  Backward keeps the gradient of the input, that of a tied
+ * weight, to which its owner adds its own, and with PZ_GRADIENTS_KEPT those of all parameters. */
 static void release_after(struct simulation *sim, const struct pz_op *op, uint32_t index) {
   uint32_t layer_result = storage_of(sim->graph, sim->graph->output);
   for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
@@ -250,8 +249,7 @@ int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_sav
 static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   uint8_t *uses = pz_alloc(graph->call, graph->tensors.n, sizeof *uses);
   uint8_t *saved_by = pz_alloc(graph->call, layer->n_saved + 1, sizeof *saved_by);
-  /* Operators of backward other than GEMMs and gated activations read a tensor in 16 bit, unless
-   * they only move it. */
+  /* operators of backward that read 16-bit tensors: not GEMMs, gated activations, or mere moves */
   mark_forward_uses(graph, uses);
   for (uint32_t i = 0; i < graph->ops[PZ_BACKWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_BACKWARD, i);
@@ -277,9 +275,8 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   }
 }
 
-/* Sets the members of a layer about memory.  Forward is simulated as in a layer that is recomputed,
- * which keeps only its results (live_plain), and with the tensors that backward reads; backward is
- * simulated for each kind of gradient storage. */
+/* Sets the members of a layer about memory.  Forward is simulated as in a layer that is recomputed
+ * (live_plain) and as in others, and backward for each kind of gradient storage. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer) {
   bool *saved = pz_alloc(graph->call, graph->tensors.n, sizeof *saved);
@@ -330,8 +327,7 @@ struct model_memory {
 };
 
 /* Simulates `count` equal layers, one after another.  Live bytes change by the same amount in each,
- * so the peak is in the last of them if the bytes grow, and otherwise in the first.  Returns false
- * if a size overflows. */
+ * so the peak is in the last if they grow, otherwise in the first.  Returns false on overflow. */
 static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_direction direction,
                        int64_t count) {
   const struct pz_layer *layer = &memory->workload->layers[index];

@@ -36,8 +36,9 @@ void pz_check_recurrence(struct pz_call *call, const char *model, const struct p
              "context-parallel degree %" PRId64 " with Mamba layers (%s); accepted: 1, or Mamba-2",
              cp, model);
   int64_t heads = recurrence->heads / options->tp, groups = recurrence->groups / options->tp;
-  bool repeats_groups = cp % groups == 0 && recurrence->mixer == PZ_MIXER_MAMBA2;
-  bool divides_groups = groups % cp == 0 || repeats_groups;
+  /* several devices of Mamba-2 may have the same group */
+  bool shares_groups = cp % groups == 0 && recurrence->mixer == PZ_MIXER_MAMBA2;
+  bool divides_groups = groups % cp == 0 || shares_groups;
   if (heads % cp || !divides_groups)
     pz_raise(call, PZ_BAD_USE,
              "context-parallel degree %" PRId64 " does not divide the %" PRId64

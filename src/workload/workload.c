@@ -108,7 +108,7 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
   char accepted[160] = "";
   size_t used = 0;
   if (!undivided.name) return;
-  enum { LONGEST_NUMBER = 24 };
+  enum { LONGEST_NUMBER = 24 }; /* with the comma before it */
   for (int64_t tp = 1; tp <= arch->heads && used + LONGEST_NUMBER < sizeof accepted; tp++)
     if (!find_undivided(arch, expert_grid, tp).name)
       used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%" PRId64,
