@@ -259,7 +259,6 @@ static const char *read_adapters(struct pz_call *call, const char *name, const c
   if (at >= end) return NULL;
   for (at++; at < end && *at == ' ';) at++;
   if (end - at >= 4 && memcmp(at, "None", 4) == 0) return NULL;
-  /* read its keyword arguments, unless one is not accepted */
   bool is_read = end - at > 5 && memcmp(at, "LoRA(", 5) == 0;
   if (is_read) at += 5;
   while (is_read && at < end) {

@@ -404,7 +404,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   pz_text_plain(name);
   bool is_known = find_argument(name, word->is_slurm, &argument);
   bool is_left_out = !word->is_slurm && pz_name_is_among(reader->options->ignore, name);
-  bool is_list = argument.kind == LIST;
+  bool is_list = argument.kind == LIST; /* `argument` is a FLAG if the name is unknown */
   const char *value = find_value(reader, i, equals, is_list, &unknown);
   int n_values = argument.kind != FLAG && !equals;
   if (!is_known || is_list) n_values = ANY_VALUES;
@@ -418,7 +418,8 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
       is_known || is_left_out || word->is_slurm || (refused && !strchr(refused->name, '*'));
   const char *meant = has_exact_name ? NULL : find_meant_name(reader, name);
   if (meant) fail_misspelt(reader, word, name, meant);
-  if (!is_known && (word->is_slurm || pz_name_is_among(neutral_arguments, name))) return n_values;
+  bool is_neutral = word->is_slurm || pz_name_is_among(neutral_arguments, name);
+  if (!is_known && is_neutral) return n_values;
   if (is_left_out && (is_known || refused))
     pz_megatron_add_note(reader, pz_format(reader->call, "--%s is left out%s%s", name,
                                            refused ? ": " : "", refused ? refused->effect : ""));
@@ -478,7 +479,7 @@ static void read_words(struct pz_megatron_reader *reader) {
   static const struct argument slurm_nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
   uint32_t n_words = reader->words.words.n;
   bool in_list = false;    /* the current line or list has arguments of the training program */
-  bool in_program = false; /* the word is behind the program's name or its first argument */
+  bool in_program = false; /* the word follows the program's name or its first argument */
   int n_values = 0;        /* how many words may still be values of the last argument */
   for (uint32_t i = 0; i < n_words; i++) {
     const struct pz_shell_word *word = word_at(reader, i);
@@ -517,7 +518,7 @@ static void read_words(struct pz_megatron_reader *reader) {
     } else if (n_values) {
       if (n_values < ANY_VALUES) n_values--; /* a value, which read_argument() has read */
     } else if (in_program && n && !word->unknown) {
-      read_stray_word(reader, word, 0);
+      read_stray_word(reader, word, 0); /* one word more than the last argument has values */
     }
   }
 }

@@ -42,7 +42,7 @@ static void write_file(FILE *out, const char *name, const char *text) {
           delimiter);
 }
 
-/* Writes comments that say what the script runs, why these ranks, and how to use it.  `folder`
+/* Writes comments that say which ranks the script runs, why, and how to use it.  `folder`
  * is the variable with the framework's folder, and `limit` says what is untested, or is NULL. */
 static void write_head(const struct pz_rehearsal_job *job, const char *folder, const char *limit,
                        FILE *out) {

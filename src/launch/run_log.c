@@ -148,7 +148,7 @@ static bool read_logged_argument(const char *line, const char *end, struct logge
   return true;
 }
 
-/* Returns the arguments of the last run in the log, which stand between "--- arguments ---" and
+/* Returns the arguments of the last run in the log, which are between "--- arguments ---" and
  * "--- end of arguments ---", as a vector of struct logged_argument. */
 static struct pz_vec list_logged_arguments(struct pz_call *call, const char *text, size_t bytes) {
   struct pz_vec arguments;

@@ -57,7 +57,7 @@ struct scanner {
   bool at_command;       /* the next word is the first of a command */
   bool at_pattern;       /* the next word is a pattern of a `case` */
   bool in_test;          /* inside [ ], [[ ]] or test */
-  bool negated;          /* a ! stands before the command */
+  bool negated;          /* a ! precedes the command */
   char joined_by;        /* & or |: the next command follows && or || */
   enum truth joined;     /* value of the commands that && and || join so far */
   enum truth command;    /* whether the current command is run, given && and || but not branches */
@@ -452,7 +452,7 @@ static bool read_quote(struct scanner *scanner) {
     scanner->list_quote_end = end;
     return true;
   }
-  scanner->word.quoted = true;
+  scanner->word.quoted = true; /* the quoted text is a part of the word */
   while (scanner->at < end) {
     char c = scanner->text[scanner->at], next = peek(scanner, 1);
     if (quote == '"' && c == '$') {
@@ -467,7 +467,7 @@ static bool read_quote(struct scanner *scanner) {
     append_text(scanner, &c, 1);
     scanner->at++;
   }
-  if (scanner->at <= end) scanner->at = end + 1;
+  if (scanner->at <= end) scanner->at = end + 1; /* unless an expansion has passed the quote */
   return false;
 }
 
@@ -628,7 +628,7 @@ static enum truth read_test(struct scanner *scanner, const char *close) {
     }
     closed = close && !draft->quoted && strcmp(word, close) == 0;
     bool is_or = is_either(word, "||", "-o");
-    if (ended || closed || is_or || is_either(word, "&&", "-a")) {
+    if (ended || closed || is_or || is_either(word, "&&", "-a")) { /* a term is complete */
       enum truth value = term_value(&term);
       all = truth_and(all, term.negated ? truth_not(value) : value);
       if (is_or) {

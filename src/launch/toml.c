@@ -56,7 +56,7 @@ static void skip_blanks_and_lines(struct toml_reader *reader) {
   }
 }
 
-/* Returns whether three of these quotes follow, which delimit a string of several lines. */
+/* Returns whether three quotes of this kind follow, which delimit a string of several lines. */
 static bool is_triple_quote(const struct toml_reader *reader, char quote) {
   return reader->end - reader->at >= 3 && reader->at[0] == quote && reader->at[1] == quote &&
          reader->at[2] == quote;

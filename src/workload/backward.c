@@ -267,8 +267,7 @@ static void derive_factor(struct backward *backward, const struct pz_op *op, uin
   struct pz_op product = derive_op(op, PZ_OP_MATMUL, (struct operands){in, 2, &out, 1});
   product.dims = dims;
   product.grouped = op->grouped;
-  bool is_right_factor = factor == op->in[1];
-  bool is_omitted = is_right_factor && backward->options->input_gradients_only;
+  bool is_omitted = factor == op->in[1] && backward->options->input_gradients_only;
   if (is_omitted) product.op_class = PZ_CLASS_NONE;
   product.matmul_flop = is_omitted ? 0 : op->matmul_flop;
   product.flop = product.matmul_flop;

@@ -24,7 +24,8 @@ struct pz_builder {
   bool composite;    /* norms, activations and softmax are several operators each (Hugging Face) */
   int64_t local_seq; /* tokens of one sample on this device: seq / cp */
   int64_t tokens;    /* tokens of a microbatch on this device: mbs * local_seq */
-  int64_t rows_outside; /* of these tokens, those of this device outside of the regions */
+  int64_t
+      rows_outside; /* rows of this device outside of the regions: `tokens`, or a share of them */
   bool repeats_weights; /* the layer uses the weights of another layer, which counts them */
   /* numbers of parameters, as in struct pz_layer */
   int64_t params, split_params, tied_params, model_params, group_grad_params;

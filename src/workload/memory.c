@@ -40,7 +40,7 @@ struct simulation {
   uint32_t *last_use; /* by storage: last operator of this direction that reads it, or PZ_NONE */
   const bool *saved;  /* by storage: whether backward reads it */
   bool *allocated;    /* by storage: whether it is allocated now */
-  bool *leaves;       /* by storage: whether it goes to the next layer */
+  bool *leaves;       /* by storage: whether it is an additional result of the layer */
   int64_t bytes, peak_bytes; /* live bytes now, and their peak so far */
 };
 

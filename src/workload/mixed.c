@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longest pattern of layers that is recognized; those of known models have at most half as many. */
+/* Most layers of a repeated pattern; the patterns of known models have at most half as many. */
 enum { LONGEST_PERIOD = 16 };
 
 static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYER_DENSE |
