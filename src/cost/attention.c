@@ -5,8 +5,7 @@
  * item, start-up, HBM traffic, and for serving a kernel that moves keys and values to a cache.  HBM
  * traffic overlaps with everything but the start-up and this kernel.  Simplifications: items are
  * spread evenly over the cores except for the longest one; causal attention computes square blocks
- * as a whole if the mask crosses them; the kernels of all libraries have the same form, with
- * different constants. */
+ * as a whole if the mask crosses them; kernels of libraries differ only in constants. */
 #include "cost/attention.h"
 
 #include <math.h>
@@ -137,8 +136,8 @@ void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_wor
     compute_s = measured_s(chip, attention, &kernel, items, computed_part);
   } else {
     /* On a chip known only by its data sheet, the softmax overlaps with the GEMMs, and the cores
-     * work in rounds of one item each. A causal mask shortens rounds to computed_part on average,
-     * but some items have all keys. */
+     * work in rounds of one item each.  A causal mask shortens rounds to computed_part on average;
+     * some items have all keys. */
     double cores = (double)chip->tensor.cores, rounds = ceil(items / cores);
     double core_rate =
         pz_chip_tensor_flop_per_s(chip) * chip->calibration.tensor_efficiency / cores;

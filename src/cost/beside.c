@@ -15,8 +15,7 @@ double pz_beside_cores(const struct pz_constants *constants, const struct pz_chi
 }
 
 /* Returns the slowdown of a GEMM.  Its tiles run in rounds of one tile on each core, and fewer
- * cores need one more round.  A GEMM is taken to have at least two, so that one more adds at most
- * half. */
+ * cores need one more round.  A GEMM has at least two here, so one more adds at most half. */
 double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip *chip,
                       const struct pz_dims *dims, double occupied) {
   static const double TILE_ROWS = 128, TILE_COLS = 256, LEAST_ROUNDS = 2;

@@ -41,8 +41,7 @@ struct beside_reader {
 
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* Returns word i of column `compute`, or NULL after the last (a pz_name_at): a GEMM, attention, and
- * the element-wise operators. */
+/* Returns word i of column `compute` (GEMM, attention, element-wise operators), or NULL. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
   if (i == 0) return GEMM;
@@ -56,8 +55,7 @@ static const char *compute_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Raises an error for the value of a column in the row that is being read.  `accepted` says which
- * values would be right. */
+/* Raises an error for a column's value in the row at hand; `accepted` says what would be right. */
 static _Noreturn void refuse_cell(const struct beside_reader *reader, int column,
                                   const char *accepted) {
   pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", reader->name,
@@ -65,8 +63,7 @@ static _Noreturn void refuse_cell(const struct beside_reader *reader, int column
            pz_csv_cell(reader->csv, reader->row, reader->column[column]), accepted);
 }
 
-/* Returns the index of a column's word in the list name(ctx, 0), name(ctx, 1), ...; another word is
- * an error. */
+/* Returns the index of a column's word in the list name(ctx, 0), ...; another word is an error. */
 static uint32_t read_word(const struct beside_reader *reader, int column, pz_name_at *name,
                           const void *ctx) {
   const char *word = pz_csv_cell(reader->csv, reader->row, reader->column[column]);

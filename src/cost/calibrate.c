@@ -184,8 +184,7 @@ static void add_kernel_constants(struct group_fit *group, const char *name) {
     add_constant(group, &list, vector_only[i], 0);
 }
 
-/* The constants of collectives over the chip's link: the least and most value of each in a chip
- * file. */
+/* The constants of collectives over the chip's link, with their range in a chip file. */
 #define LINK(name, least, most)                                                                    \
   {                                                                                                \
     .key = "link." #name, .offset = offsetof(struct pz_collective_facts, name), .min = least,      \
@@ -281,8 +280,7 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
     }
     errors.before += sum[0];
     errors.after += sum[1];
-    if (sum[1] > MOST_RISE * sum[0])
-      errors.an_op_is_worse = true; /* both sums have the same rows */
+    if (sum[1] > MOST_RISE * sum[0]) errors.an_op_is_worse = true;
   }
   pz_close(group->call, cost[1]);
   pz_close(group->call, cost[0]);
@@ -291,10 +289,10 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
   return errors;
 }
 
-/* Fits every group of *chip to the rows i with is_used[i], or to all rows if `is_used` is NULL.
- * The groups in the list `rejected` (struct pz_rejected_fit) are left alone; a group whose fit
- * fails its validation gets its old constants back and is added to the list.  If `rejected` is
- * NULL, no fit is validated. */
+/* Fits every group of *chip to the rows i with is_used[i], or to all rows if `is_used` is NULL.  A
+ * group whose fit fails its validation gets its old constants back and is added to the list
+ * `rejected` (struct pz_rejected_fit); those in the list are left alone.  If it is NULL, no fit is
+ * validated. */
 static void fit_groups(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_measured *measured, const bool *is_used,
                        struct pz_vec *rejected, struct pz_progress *progress) {

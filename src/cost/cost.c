@@ -199,8 +199,7 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   return best;
 }
 
-/* Returns the number of vector operations of an operator's element-wise tail, and adds their energy
- * to *energy_j. */
+/* Returns the vector operations of an operator's tail, and adds their energy to *energy_j. */
 static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
   double ops = 0;
   for (uint32_t i = 0; i < op->n_tail; i++)
@@ -225,16 +224,14 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct p
 }
 
 /* Returns the work of a GEMM with this mapping: its energy, and the seconds for which it needs each
- * resource of the chip.  For a chip that serves as a bound for others (bounds_others), both are
- * lower bounds. */
+ * resource of the chip.  If the chip serves as a bound for others, both are lower bounds. */
 struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum pz_format format,
                                    const struct pz_mapping *mapping) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   double array_s = fmax(fmax(mapping->compute_s, mapping->glb_s), mapping->local_s);
   /* The rates of buffers are proportional to the clock on all chips but GPUs. */
   double core_s = chip->execution != PZ_CHIP_STREAM ? array_s : mapping->compute_s;
-  /* A bound counts the multiplications alone, because any mapping needs them, and only in 16
-   * bits. */
+  /* A bound counts the multiplications alone, which any mapping needs, and only in 16 bits. */
   if (chip->bounds_others)
     core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(chip) : 0;
   double least_hbm_bytes =
@@ -248,8 +245,7 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
                           .glb_s = mapping->glb_s};
 }
 
-/* Sets latency and energy of a mapped GEMM on an unmeasured chip to those at the clock that its
- * power limit allows. */
+/* Sets latency and energy of a GEMM on an unmeasured chip to those within its power limit. */
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping) {
   if (!chip->cold) return;
@@ -463,8 +459,7 @@ struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes,
   return power;
 }
 
-/* Sets *out to the estimate of Adam as one vector kernel that moves bytes_per_param for each
- * parameter. */
+/* Sets *out to the estimate of Adam as one vector kernel; each parameter moves bytes_per_param. */
 void pz_cost_optimizer(const struct pz_chip *chip, double params, double bytes_per_param,
                        struct pz_estimate *out) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);

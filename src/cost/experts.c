@@ -44,8 +44,7 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double busiest_sum =
       local_experts * mean + deviations * sqrt(fmax(0, mean_square - mean * mean) * local_experts);
   double scale = pairs / (experts * mean);
-  /* The busiest expert: the largest of n samples is about the quantile n / (n + 1) of the
-   * density. */
+  /* The busiest expert: the largest of n samples is about the quantile n / (n + 1). */
   double quantile = experts / (experts + 1), n = 1 - work->skew;
   double smallest_power = pow(smallest_sample, n), largest_power = pow(largest_sample, n);
   double expected_largest =
@@ -71,8 +70,7 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Returns the seconds in which a vector kernel moves its bytes, without its start-up.  `kind` is an
- * enum pz_op_kind. */
+/* Returns the seconds in which a vector kernel (enum pz_op_kind) moves its bytes once started. */
 static double move_s(const struct pz_chip *chip, int kind, double rows, double cols,
                      double bytes_per_value) {
   double bytes = rows * cols * bytes_per_value;
@@ -159,7 +157,8 @@ double pz_experts_s(struct pz_call *call, struct pz_cost *cost,
              constants->experts_group_s * local_experts;
   s += (constants->experts_row_s * load.rows + constants->experts_pair_s * pairs) /
        (double)chip->vector.cores;
-  if (work->fp8) s += move_s(chip, PZ_OP_CAST, tokens, hidden, 3);
+  static const double CAST_BYTES = 3; /* of a value: 2 are read, 1 is written */
+  if (work->fp8) s += move_s(chip, PZ_OP_CAST, tokens, hidden, CAST_BYTES);
   s += move_s(chip, PZ_OP_DISPATCH, load.rows, hidden, 2 * operand_bytes);
   s += move_s(chip, PZ_OP_SWIGLU, load.rows, inner_width, (work->gated ? 4 : 2) + operand_bytes);
   s += move_s(chip, PZ_OP_DISPATCH, load.rows + tokens, hidden, 2);

@@ -20,8 +20,7 @@ struct pz_fit {
 void pz_fit_add(struct pz_fit *fit, double *value, double min, double max);
 
 /* Returns a penalty for constants that moved away from their initial values, to be added to the sum
- * of the row losses.  It keeps a few rows from moving a constant far if they hardly depend on
- * it. */
+ * of the row losses.  It keeps a few rows that hardly depend on a constant from moving it far. */
 double pz_fit_prior(const struct pz_fit *fit);
 
 /* Returns the loss of one row whose predicted time is exp(log_ratio) times its measured time: the

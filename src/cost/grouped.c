@@ -11,8 +11,7 @@
 /* Returns the batch of GEMMs with as many tiles as a grouped GEMM, one tile in each GEMM.  In
  * training libraries, two cores share the weights of a tile of 2 x 128 rows; if no expert has more
  * than 128 rows, one core has a tile of its own (measured on an H200, PyTorch 2.11).  Uneven
- * experts are the largest one and others with equal rows, which waste half a tile each on
- * average. */
+ * experts are the largest one and others with equal rows, which waste half a tile on average. */
 struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                      int64_t tile_rows) {
   static const double TILE = 256, SMALL_TILE = 128;

@@ -47,10 +47,10 @@ struct glb_tile {
 
 static const double MINIMISE_TIME = -1; /* see find_best_glb_tile() */
 
-/* Finds the tile that fits a global buffer of glb_bytes and causes the fewest bytes of HBM traffic
- * among those whose HBM time is within limit_s, or the tile with the least HBM time if limit_s is
- * MINIMISE_TIME.  Tries each size of one dimension of the stationary operand with the largest size
- * of its other dimension that fits, because larger tiles cause less traffic. */
+/* Finds the tile in a global buffer of glb_bytes with the fewest bytes of HBM traffic within
+ * limit_s, or with the least HBM time if limit_s is MINIMISE_TIME. Each size of one dimension of
+ * the stationary operand is tried with the largest of the other that fits, which causes the least
+ * traffic. */
 static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, double glb_bytes,
                                           double limit_s) {
   struct glb_tile best = {.hbm_bytes = DBL_MAX, .hbm_s = DBL_MAX};
@@ -169,10 +169,9 @@ static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_
                            const struct pz_spatial *spatial, double core_s, struct search *search) {
   if (core_s >= search->core_s) return;
   if (space->nested) {
-    struct pz_nested_work work = {.choice = choice,
-                                  .spatial = spatial,
-                                  .least_hbm_s = search->least_hbm_s,
-                                  .least_hbm_bytes = search->least_hbm_bytes};
+    double cycles = 0; /* the fewest, if `spatial` is NULL */
+    struct pz_nested_work work = {choice, spatial, cycles, search->least_hbm_s,
+                                  search->least_hbm_bytes};
     core_s = pz_nested_fastest_s(space, &work, search->core_s, &search->memo);
   }
   search->core_s = core_s;
@@ -180,8 +179,7 @@ static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_
 
 /* Lowers search->core_s to the least time over all core tiles, on a chip whose local buffers have
  * no rate limit, so that the spatial mapping with the fewest cycles is the best.  Large tiles come
- * first, because they are usually fast and make the bounds tight early.  The search ends when
- * search->core_s is at most bound_s. */
+ * first, because they are usually fast.  The search ends when search->core_s is at most bound_s. */
 static void scan_unlimited(const struct pz_mapspace *space, double bound_s, struct search *search) {
   int choice[PZ_DIMS];
   for (int k = space->core_tile[PZ_DIM_K].n - 1; k >= 0; k--)
@@ -220,11 +218,10 @@ static void visit_limited(const struct pz_mapspace *space, const struct pz_spati
   update_fastest(space, choice, spatial, core_s, search);
 }
 
-/* Lowers search->core_s to the least time over all core tiles with one spatial mapping, on a chip
- * whose local buffers have a rate limit.  The bytes of local reads are a sum of one number for each
- * of m, n and k, which depends only on the tile of that dimension and by which its tiles are
- * ranked.  The bytes of local writes depend only on the tile of k.  The search ends when
- * search->core_s is at most bound_s. */
+/* Lowers search->core_s to the least time over all core tiles with one spatial mapping, if local
+ * buffers have a rate limit.  Local reads are a sum of one part for each of m, n and k, which
+ * depends only on the tile of that dimension and by which its tiles are ranked; local writes depend
+ * only on the tile of k.  The search ends when search->core_s is at most bound_s. */
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          double bound_s, struct search *search) {
   struct ranking reads[PZ_DIMS];
@@ -272,8 +269,7 @@ static void scan_limited(const struct pz_mapspace *space, const struct pz_spatia
 
 /* Sets search->core_s to the least time of arithmetic, local and global traffic over all mappings,
  * or to DBL_MAX if no tile fits.  If mappings are nested, the time includes HBM traffic.  The
- * search ends at least_hbm_s, the least time of HBM traffic: this overlaps with the cores, so that
- * a shorter time on them gains nothing. */
+ * search ends at least_hbm_s, the least time of HBM traffic: less on the cores gains nothing. */
 static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
                          struct search *search) {
   search->core_s = search->energy_j = DBL_MAX;
@@ -309,10 +305,9 @@ static void find_fastest(const struct pz_mapspace *space, double least_hbm_s,
 
 /* ---- the cheapest mapping: the least energy among those no slower than search->core_s -------- */
 
-/* Makes a mapping the incumbent of the second pass if it takes at most search->core_s. Its energy
+/* Makes a mapping the incumbent of the second pass if it takes at most search->core_s.  Its energy
  * `joules` is below that of the incumbent, but if mappings are nested, it contains only a lower
- * bound on HBM traffic, and must still be lower with the traffic of the best tile in the global
- * buffer. */
+ * bound on HBM traffic, and must still be lower with that of the best tile. */
 static void visit_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                            const int choice[PZ_DIMS], double joules, struct search *search) {
   double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
@@ -344,8 +339,7 @@ static void visit_cheapest(const struct pz_mapspace *space, const struct pz_spat
 /* Searches the core tiles of one spatial mapping for those with less energy than the incumbent that
  * take at most search->core_s (branch and bound).  The energy of traffic is the sum of fixed_j,
  * which all mappings have (results that are written, and the least HBM traffic), and of one part
- * for each of m, n and k, which depends only on the tile of that dimension and by which its tiles
- * are ranked. */
+ * for m, n and k each, which depends only on the tile of that dimension and ranks its tiles. */
 static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           struct search *search) {
   struct ranking joules[PZ_DIMS];
@@ -365,8 +359,7 @@ static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spati
       double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
       double tiles = space->core_tile[d].count[i];
       /* Along k, partial sums are moved.  The array writes them at each step and reads them at all
-       * but the first of a tile. The global buffer gets them after all tiles but the last, and
-       * returns them before all but the first. */
+       * but the first of a tile; the global buffer gets and returns them between tiles. */
       double local_moves = d == PZ_DIM_K ? 2 * step - tiles : step;
       double glb_moves = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(space, tiles);
       double byte_j = local_moves * space->tech->local_j + glb_moves * space->tech->glb_j;
@@ -507,25 +500,23 @@ static void conclude(const struct pz_mapspace *space, struct pz_mapping *out) {
     out->bound = out->glb_s >= longest_s ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
 }
 
-/* Finds the fastest mapping, and among the fastest the one with the least energy.  All HBM times
- * and bytes are multiplied by cold_part, the part of the data that a repeated call reads from HBM
- * because it has not stayed in the global buffer. */
+/* Finds the fastest mapping, and among the fastest the one with the least energy.  A repeated call
+ * reads only the part cold_part of its data from HBM; the rest is still in the global buffer. */
 struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product *product,
                                   const struct pz_chip *chip) {
   struct pz_mapspace space;
   struct search search;
   init_space(call, product, chip, &space);
   double glb_bytes = (double)chip->glb_bytes;
-  /* The first pass finds the least time.  Without nesting, the tile of the global buffer does not
-   * depend on the core tiles and is searched alone; with nesting, this gives a lower bound. */
+  /* The first pass finds the least time.  Without nesting, the tile of the global buffer is
+   * independent of the core tiles; else this is a bound. */
   double least_hbm_s = find_best_glb_tile(&space, glb_bytes, MINIMISE_TIME).hbm_s * space.cold_part;
   space.nested = chip->rules.nested_mapping && !chip->calibration.n_tiles;
   find_fastest(&space, least_hbm_s, &search);
   if (search.core_s == DBL_MAX || least_hbm_s == DBL_MAX) raise_no_tile(call, chip);
   /* The two passes add the same numbers in a different order, so the limit has a tolerance. */
   search.core_s = pz_fmax(search.core_s, least_hbm_s) * (1 + 1e-12);
-  /* The tile with the fewest HBM bytes that is fast enough: the final one in the relaxation, and a
-   * lower bound on the bytes if mappings are nested. */
+  /* The tile with the fewest HBM bytes in this time; with nesting, a lower bound. */
   double limit_s = space.cold_part > 0 ? search.core_s / space.cold_part : DBL_MAX;
   struct glb_tile tile = find_best_glb_tile(&space, glb_bytes, limit_s);
   tile.hbm_s *= space.cold_part;

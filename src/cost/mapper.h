@@ -56,8 +56,7 @@ struct pz_sweep {
 
 /* Bounds one GEMM on chips that differ from *chip only in core count and size of the global buffer.
  * Its latency with cores[i] and glb_bytes[j] is at least startup_s + max(core_s[i], hbm_s[j]), the
- * latency of the relaxation (except for sizes that change what stays warm).  Sets core_s and hbm_s,
- * and returns startup_s. */
+ * latency of the relaxation (except for sizes that change what stays warm).  Returns startup_s. */
 double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
                          double *hbm_s);

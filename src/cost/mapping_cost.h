@@ -90,8 +90,7 @@ static inline double pz_spatial_steps(const struct pz_mapspace *space,
   return tile->count[i];
 }
 
-/* Returns the traffic between local buffers and arrays of a mapping.  Each tile of k begins new
- * sums. */
+/* Returns the traffic between local buffers and arrays.  Each tile of k begins new sums. */
 static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspace *space,
                                                          const struct pz_spatial *spatial,
                                                          const int choice[PZ_DIMS]) {

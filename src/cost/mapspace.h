@@ -54,8 +54,8 @@ struct pz_mapspace {
   int most_k_by_n[PZ_TILE_MOST_SIZES]; /* largest k for each n with stationary weights, and any m */
 };
 
-/* The six ways to lay a tile on the array: one dimension along its rows, another along its columns,
- * while the third streams. */
+/* Six ways to lay a tile on the array: a dimension along rows, another along columns; a third
+ * streams. */
 static const struct {
   enum pz_dim rows, cols, streams;
 } pz_spatial_way[] = {{PZ_DIM_K, PZ_DIM_N, PZ_DIM_M}, {PZ_DIM_N, PZ_DIM_K, PZ_DIM_M},

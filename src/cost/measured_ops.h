@@ -1,5 +1,5 @@
-/* Measured operators with their times: tables of cost/ops_table.h with a column kernel_us, and
- * those of cost/silicon_table.h. */
+/* Measured operators with their times: tables of ops_table.h with a column kernel_us, or of
+ * silicon_table.h. */
 #ifndef PZ_COST_MEASURED_OPS_H
 #define PZ_COST_MEASURED_OPS_H
 

@@ -23,8 +23,7 @@
 enum { NOT_MODELLED = -1 };
 
 /* The tests and their bus rates: over n devices, the bus rate is `passes` * (n-1)/n times the rate
- * of the bytes, or equal to it if `passes` is 0.  A name that is contained in another one comes
- * after that one. */
+ * of the bytes, or equal to it if `passes` is 0.  A name contained in another comes after it. */
 static const struct test {
   const char *name;
   int kind; /* enum pz_collective, or NOT_MODELLED */
@@ -64,8 +63,8 @@ struct log_reader {
   uint32_t line;
   uint32_t first_row;      /* index of the log's first row in logs->rows */
   const struct test *test; /* NULL while the test is unknown */
-  /* The ranks of the header before the rows.  A split job runs several groups at the same time, of
-   * which only the first one is read. */
+  /* The ranks of the header before the rows.  A split job runs several groups at once; only the
+   * first one is read. */
   int64_t ranks;        /* number of ranks in the first group */
   int64_t listed_ranks; /* number of ranks in all groups */
   int64_t highest_rank; /* highest number of a rank in all groups */
@@ -174,8 +173,7 @@ static _Noreturn void refuse_unnamed_test(const struct log_reader *reader) {
            reader->name, reader->line);
 }
 
-/* Sets the test of the rows that follow, and of rows before it whose test is still unknown because
- * they were too small for a guess. */
+/* Sets the test of the rows that follow, and of rows before it that were too small for a guess. */
 static void set_test(struct log_reader *reader, const struct test *test) {
   for (uint32_t i = reader->logs->rows.n; test && i > reader->first_row; i--) {
     struct pz_nccl_row *row = pz_vec_at(&reader->logs->rows, struct pz_nccl_row, i - 1);
@@ -188,8 +186,7 @@ static void set_test(struct log_reader *reader, const struct test *test) {
 }
 
 /* Raises an error unless the numbers of a row agree: its rate with size and time, and its bus rate
- * with test and devices.  The rates are in GB/s and printed with two decimals, so that they may be
- * off by 0.01. */
+ * with test and devices.  Rates are in GB/s with two decimals, so they may be off by 0.01. */
 static void check_row(const struct log_reader *reader, const struct pz_nccl_row *row, double rate,
                       double bus_rate) {
   double expected_rate = row->bytes / row->s / 1e9;

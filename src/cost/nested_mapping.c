@@ -21,8 +21,7 @@ struct extents {
   double count[PZ_TILE_MOST_SIZES]; /* tiles of the global buffer that cover the dimension */
 };
 
-/* Each round takes at least round_s, so that at most t / round_s rounds are within time t.  The
- * factor covers rounding errors. */
+/* At most t / round_s rounds are within time t; the factor covers rounding errors. */
 static const double ROUNDING = 1 + 1e-9;
 
 struct nested_search {
@@ -44,8 +43,7 @@ struct nested_search {
 };
 
 /* Lists the extents of dimension d for the core tile of index `tile`: for each size of the list the
- * smallest multiple of the core tile that reaches it, if it covers the dimension with as many tiles
- * as that size does. */
+ * smallest multiple of it that reaches the size, if it covers the dimension with as many tiles. */
 static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int tile,
                          struct extents *extents) {
   const struct pz_tile_sizes *sizes = &space->core_tile[d];
@@ -63,9 +61,8 @@ static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int til
 }
 
 /* Returns the number of rounds in which the cores finish all tiles of the global buffer, which have
- * per[d] core tiles in dimension d and `batch` GEMMs. Along each dimension and the batch, only the
- * last tile may have fewer core tiles. So there are at most 2^4 kinds of tiles with different
- * numbers of items. */
+ * per[d] core tiles in dimension d and `batch` GEMMs.  Along each dimension and the batch, only the
+ * last tile may have fewer core tiles.  So at most 2^4 kinds of tiles differ in items. */
 static double count_rounds(const struct nested_search *search, const double per[PZ_DIMS],
                            double batch) {
   struct {
@@ -96,9 +93,8 @@ static double count_rounds(const struct nested_search *search, const double per[
 
 /* Sets *out to the tile of the global buffer whose items take the fewest rounds, with a stationary
  * operand whose extents have the indices u and v, over all extents of the third dimension and
- * numbers of GEMMs in the buffer. Returns false if none has fewer rounds than search->most_rounds.
- * Index -1 of the third dimension stands for cores that work in step, which need only slices of
- * it. */
+ * numbers of GEMMs in the buffer.  Returns false if none has fewer rounds than search->most_rounds.
+ * Index -1 of the third dimension: cores work in step and need only slices of it. */
 static bool find_fewest_rounds(const struct nested_search *search, enum pz_stationary stationary,
                                int u, int v, struct pz_nested_mapping *out) {
   const struct pz_mapspace *space = search->space;
@@ -124,8 +120,7 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   out->rounds = search->most_rounds;
   for (int b = 0; b < space->n_batches; b++) {
     double batch = space->batches[b];
-    if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes)
-      continue; /* not even a slice */
+    if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes) continue;
     for (int i = depths->n - 1; i >= -1; i--) {
       bool in_step = i < 0;
       bool is_one_round = per[first] * per[second] * batch <= space->cores;
@@ -150,8 +145,8 @@ static bool find_fewest_rounds(const struct nested_search *search, enum pz_stati
   return found;
 }
 
-/* Returns the seconds of a mapping whose items take this number of rounds, without HBM traffic: the
- * longest of arithmetic, global and local traffic. */
+/* Returns the longest of arithmetic, global and local traffic, if the items take this many
+ * rounds. */
 static double core_s(const struct nested_search *search, double rounds) {
   const struct pz_mapspace *space = search->space;
   double time =
@@ -297,9 +292,8 @@ static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_n
 }
 
 /* Finds the tile of the global buffer with the least HBM traffic within the limit, and returns
- * whether there is one. Few mappings are within it, and many share their core tiles, so lower
- * bounds of the memo exclude most: over all ways to lay the tiles on the array, and for this
- * way. */
+ * whether there is one.  Few mappings are within it, and many share their core tiles, so the memo's
+ * lower bounds, over all ways to lay the tiles on the array and for this way, exclude most. */
 bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
                         struct pz_nested_mapping *out) {

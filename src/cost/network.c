@@ -3,14 +3,13 @@
  * Terms of a collective: start-up of the library; latency of the hops of a ring or tree; bytes over
  * the rate of the slowest link; and a later start of the protocol for large messages.  Its
  * algorithm is the fastest of those that NCCL has: a ring, trees for small messages, and sums in
- * switches (NVLS). Simplifications: nothing else uses the links; a job's groups are placed from the
- * first device on; all levels that a group crosses work at the same time, so that the slowest one
- * determines the rate; a protocol changes gradually with the size of messages.
+ * switches (NVLS).  Simplifications: nothing else uses the links; a job's groups are placed from
+ * the first device on; all levels that a group crosses work at the same time, so that the slowest
+ * one determines the rate; a protocol changes gradually with the size of messages.
  *
  * Symbols: n or g is the number of devices of a group.  A ring sends (n-1)/n of the tensor over
  * each link in one pass; an all-reduce has two passes (Patarasuk and Yuan, J. Parallel Distrib.
- * Comput. 69, 2009).  A "unit" of a level is a set of devices that the level joins, for example a
- * node. */
+ * Comput. 69, 2009).  A "unit" of a level is a set of devices that it joins, such as a node. */
 #include "cost/network.h"
 
 #include <math.h>
@@ -128,15 +127,15 @@ static double torus_link_rate(const struct pz_constants *constants, const struct
 /* ---- rates ----------------------------------------------------------------------------------- */
 
 /* Returns the bytes/s of a device's links to the other members of a group with `members` members in
- * the innermost level.  In a mesh, which has a link between each pair of devices, only the links
- * between members count. */
+ * the innermost level.  In a mesh (links between all pairs of devices) only links between members
+ * count. */
 static double member_rate(const struct pz_level *level, double members) {
   double part = (pz_fmax(members, 2) - 1) / (double)pz_max(level->devices - 1, 1);
   return level->bytes_per_s * (level->mesh ? pz_fmin(part, 1) : 1);
 }
 
-/* Returns the rate in bytes/s that large messages reach between a device and the other members of
- * its group in the innermost level. */
+/* Returns the bytes/s that large messages reach from a device to its group in the innermost
+ * level. */
 static double reached_rate(const struct pz_constants *constants, const struct pz_level *level,
                            double members) {
   bool is_measured = level->collectives.efficiency > 0;
@@ -168,8 +167,7 @@ static double inner_rate(const struct pz_constants *constants, const struct pz_c
   return reached_rate(constants, level, others + 1) * others / (others + constants->ring_extra);
 }
 
-/* Returns the seconds that the software needs for a hop between two devices, besides the latency of
- * the network. */
+/* Returns the seconds of software for a hop between two devices, besides the network's latency. */
 static double hop_software_s(const struct pz_constants *constants, const struct pz_cluster *net) {
   return constants->ring_hop * startup_s(constants, net);
 }
@@ -284,10 +282,9 @@ double pz_network_message_s(const struct pz_constants *constants, const struct p
 }
 
 /* Returns the seconds of a collective whose bytes occupy the links for links_s and whose hops take
- * latency_s. Protocols for small messages start at once but need small_rate times as long for the
+ * latency_s.  Protocols for small messages start at once but need small_rate times as long for the
  * bytes, and the protocol for large messages starts later_s later.  Libraries change gradually
- * between them: the extra time is a b / (a + b) for the extra times a and b of both protocols,
- * which is below the smaller. */
+ * between them: the extra time is a b / (a + b) for the extra times a and b of both protocols. */
 static double collective_s(const struct pz_constants *constants, const struct pz_cluster *net,
                            double latency_s, double later_s, double links_s) {
   double slower_s = (constants->small_rate - 1) * links_s;

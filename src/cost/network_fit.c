@@ -33,7 +33,7 @@ static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row
   return pz_network_time(&pz_constants_default, net, row->kind, row->bytes, row->group).s;
 }
 
-/* Returns the class of a message size, by which errors are weighted and reported: 0 for up to 64
+/* Returns the size class of a message, by which errors are weighted and reported: 0 for up to 64
  * KiB, 1 for up to 16 MiB, and 2 above. */
 static int size_class(double bytes) {
   static const double SMALL_BYTES = 65536, LARGE_BYTES = 16777216;
@@ -232,8 +232,7 @@ static void fit_network(struct pz_call *call, struct pz_network_calibration *res
 /* ---- the public function --------------------------------------------------------------------- */
 
 /* Returns the preset that a device's name stands for, or NULL.  Each part of the preset's name
- * occurs in that of the device, as a100-80 in "NVIDIA A100-SXM4-80GB"; the longest such preset
- * counts. */
+ * occurs in that of the device, as a100-80 in "NVIDIA A100-SXM4-80GB"; the longest counts. */
 static const char *find_chip_of_device(const char *device) {
   char lower[64];
   const char *best = NULL, *preset;

@@ -295,8 +295,7 @@ static void check_row(const struct ops_reader *reader, const struct pz_ops_row *
              (long long)row->m);
 }
 
-/* Returns the i-th operator that a table with a column `op` may have, or NULL after the last (a
- * pz_name_at). */
+/* Returns operator i of tables with a column `op`, or NULL after the last (a pz_name_at). */
 static const char *table_operator_name(const void *ctx, size_t i) {
   (void)ctx;
   for (size_t op = 0; op < OPERATORS; op++) {
@@ -389,7 +388,7 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
   const struct operator_info *op = &operators[row->op];
   int64_t heads = op->form == ATTENTION ? 1 : row->heads;
   int64_t kv_heads = op->form == ATTENTION ? 1 : row->kv_heads;
-  /* Forward, two tensors have the shape of the queries and two that of the keys; backward, twice as
+  /* Forward, two tensors are as large as the queries and two as the keys; backward, twice as
    * many. */
   double tensors = op->direction == PZ_FORWARD ? 2 : 4;
   double bytes = 2 * tensors * (double)row->batch * (double)row->k *

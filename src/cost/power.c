@@ -13,15 +13,15 @@ double pz_power_idle_watts(const struct pz_chip *chip) {
   return pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
 }
 
-/* Returns the static power in watts of an area at a clock: leakage, HBM and regulators at rest, and
- * the clock network. */
+/* Returns the static watts of an area at a clock: leakage, HBM, regulators and the clock
+ * network. */
 static double static_watts(const struct pz_tech_info *tech, double mm2, double clock_hz) {
   return mm2 * (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock_hz / tech->reference_hz *
                                              pz_tech_voltage2(tech, clock_hz));
 }
 
-/* Returns the static power of a chip at the clock that its technology sustains, at most the chip's.
- * It is 0 for the original system's chips, whose energy does not contain it. */
+/* Returns the static power of a chip at the clock it sustains (0 for those of the original
+ * system). */
 double pz_power_static_watts(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   if (pz_tech_is_library(tech)) return 0;
@@ -112,8 +112,8 @@ static double highest_clock_within(const struct pz_power_law *law, const struct 
 }
 
 /* Sets *out to time, power and energy of repeated calls at the highest clock within the power
- * limit.  If even the lowest clock draws too much power, the chip waits between calls until the
- * mean power is at the limit. */
+ * limit.  If even the lowest clock draws too much, the chip waits between calls until the mean is
+ * within it. */
 void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, double interval_s,
                   struct pz_power *out) {
   static const double LEAST_CLOCK = 0.05; /* lowest clock over the one that the chip sustains */
@@ -128,8 +128,7 @@ void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, do
   *out = run_at_clock(law, work, interval_s, allowed_hz);
   static const double ROUNDING = 1 + 1e-12;
   if (out->watts <= law->watts * ROUNDING) return;
-  /* Idle power leaves dynamic_watts for the energy of the work.  If that is nothing, it never
-   * ends. */
+  /* Idle power leaves dynamic_watts for the energy of the work; without any, it never ends. */
   double idle_watts = static_watts(law->tech, law->mm2, allowed_hz);
   double dynamic_watts = law->watts - idle_watts;
   double period_s = fmax(out->latency_s, interval_s);
@@ -149,8 +148,7 @@ double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   return macs;
 }
 
-/* Returns the clock at which a chip runs GEMMs.  Measured chips run them at their nominal clock,
- * because their measured rates include the effect of the power limit. */
+/* Returns a chip's clock in GEMMs.  It is nominal if measured rates include the power limit. */
 double pz_chip_gemm_hz(const struct pz_chip *chip) {
   struct pz_power power = {.clock_hz = chip->clock_hz};
   if (chip->cold) (void)pz_power_products(chip, &power);

@@ -147,8 +147,7 @@ static struct pz_work vector_work(const struct pz_chip *chip, const struct opera
                           .hbm_s = time.hbm_s};
 }
 
-/* Returns the work of causal forward attention.  Its number of heads is not in the table and
- * follows from column flop. */
+/* Returns the work of causal forward attention.  Its number of heads follows from column flop. */
 static struct pz_work attention_work(const struct pz_chip *chip, const struct operator_info *op,
                                      const double cell[COLUMNS]) {
   double scores = cell[M] * cell[N] / 2, head_flop = 4 * cell[B] * scores * cell[K];
@@ -205,8 +204,7 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
   pz_close(call, workload);
 }
 
-/* Sets `works` to the work (struct pz_work) of everything that a call of the operator runs, in
- * order. */
+/* Sets `works` to the work (struct pz_work) of everything that a call runs, in order. */
 static void list_works(struct pz_call *call, struct pz_cost *cost, const struct operator_info *op,
                        const double cell[COLUMNS], struct pz_vec *works) {
   struct pz_work work;
@@ -225,8 +223,8 @@ static void list_works(struct pz_call *call, struct pz_cost *cost, const struct 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Returns time, power and energy of a call that does its works one after the other, each at a clock
- * of its own; the reported clock is the mean over time.  A call with a single work begins every
- * interval_s if that is longer. */
+ * of its own; the reported clock is the mean over time.  A single work begins every interval_s if
+ * longer. */
 static struct pz_power run_works(const struct pz_power_law *law, const struct pz_vec *works,
                                  double interval_s) {
   struct pz_power sum = {0};

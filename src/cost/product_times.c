@@ -119,15 +119,14 @@ static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times
 static struct pz_mapping nested_mapping(struct pz_call *call, struct pz_product_times *times,
                                         const struct pz_product *product,
                                         const struct pz_chip *chip) {
-  int64_t key[8 + CORE_KEY] = {PZ_SHARED_MAPPING,
-                               product->warm,
-                               chip->glb_bytes,
-                               (int64_t)chip->tech,
-                               bits(chip->clock_hz),
-                               bits(pz_chip_hbm_bytes_per_s(chip)),
-                               bits(chip->calibration.hbm_read_efficiency),
-                               bits(chip->calibration.hbm_write_efficiency)};
-  set_core_key(product, chip, key + 8);
+  enum { OWN_KEY = 8 }; /* the numbers that the time on the cores does not depend on */
+  int64_t clock = bits(chip->clock_hz), hbm_rate = bits(pz_chip_hbm_bytes_per_s(chip));
+  int64_t read_efficiency = bits(chip->calibration.hbm_read_efficiency);
+  int64_t write_efficiency = bits(chip->calibration.hbm_write_efficiency);
+  int64_t key[OWN_KEY + CORE_KEY] = {PZ_SHARED_MAPPING,   product->warm,   chip->glb_bytes,
+                                     (int64_t)chip->tech, clock,           hbm_rate,
+                                     read_efficiency,     write_efficiency};
+  set_core_key(product, chip, key + OWN_KEY);
   uint32_t at = pz_map_get(&times->nested, key, sizeof key);
   if (at != PZ_NONE) return *pz_vec_at(&times->mappings, struct pz_mapping, at);
   const struct pz_mapping *shared = pz_shared_table_get(times->shared, key, sizeof key);

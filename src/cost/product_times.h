@@ -3,7 +3,7 @@
  * For chips whose mappings are the relaxation of mapper.h, the time of a GEMM on the cores (in
  * cycles) and at the memory are cached separately, because each depends on few of a chip's numbers
  * (pz_sweep_mappings).  For chips with nested mappings the whole mapping is cached, also in a table
- * that threads and ranks share.  A large cache is emptied; results do not depend on it.  For one
+ * that threads and ranks share.  A large cache is emptied, with the same results.  For one
  * thread. */
 #ifndef PZ_COST_PRODUCT_TIMES_H
 #define PZ_COST_PRODUCT_TIMES_H
@@ -30,8 +30,7 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
 double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip);
 
-/* Returns the least bytes that a GEMM moves to and from HBM with any tile in the chip's global
- * buffer, in the relaxation. */
+/* Returns the least HBM traffic of a GEMM with any tile in the global buffer, in the relaxation. */
 double pz_product_times_hbm_bytes(struct pz_call *call, struct pz_product_times *times,
                                   const struct pz_product *product, const struct pz_chip *chip);
 

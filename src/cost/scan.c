@@ -79,8 +79,7 @@ static const struct scan_kernels *find_kernels(const struct pz_scan_work *work) 
 }
 
 /* Returns what the kernels of a scan compute, read and write.  The last chunk of a sample counts as
- * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK tokens that all come
- * later. */
+ * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK later tokens. */
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
   static const double BLOCK = 64;
   static const double CYCLES = 12; /* an exponential and a multiplication, as in a softmax */

@@ -274,8 +274,7 @@ static const char *cell(const struct silicon_reader *reader, int field) {
                                   : "";
 }
 
-/* Raises an error for the value of a field in the row that is being read.  `accepted` says which
- * values would be right. */
+/* Raises an error for a field's value in the row at hand; `accepted` says what would be right. */
 static _Noreturn void refuse_cell(const struct silicon_reader *reader, int field,
                                   const char *accepted) {
   const char *name = has_field(reader, field) ? reader->csv->cells[reader->column[field]]
@@ -284,8 +283,7 @@ static _Noreturn void refuse_cell(const struct silicon_reader *reader, int field
            reader->line, name, cell(reader, field), accepted);
 }
 
-/* A word that a column may have, and its value in the enum before its list; 0 stands for a word
- * whose rows are not predicted. */
+/* A word of a column, and its value in the enum before its list; rows with 0 are not predicted. */
 struct word {
   const char *name;
   int value;
@@ -404,8 +402,7 @@ static bool set_reason(struct pz_ops_row *row, const char *group, const char *re
 }
 
 /* Reads a GEMM.  Its time is that of a loop that runs until the power limit acts (sustained), or of
- * a burst of milliseconds, which is multiplied by the constant `burst` to a sustained one.  Rows
- * with watts are sustained. */
+ * a burst of milliseconds, multiplied by the constant `burst`. Rows with watts are sustained. */
 static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024; /* errors of smaller GEMMs are reported separately */
@@ -447,8 +444,7 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
-/* Reads attention of a serving framework.  Only prefill with 16-bit operands and without a cached
- * prefix is predicted. */
+/* Reads attention in serving.  Only 16-bit prefill without a cached prefix is predicted. */
 static bool read_attention(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"};
   static const char *const names[] = {NULL, "prefill", "encoder", "latent prefill"};

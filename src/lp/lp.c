@@ -74,8 +74,7 @@ struct sparse_lines {
 
 /* Returns the matrix compressed by rows or by columns (lines), by a counting sort: start[k + 2]
  * first counts the entries of line k.  After the sums, start[k + 1] is the index at which the next
- * entry of line k is stored.  When all are stored, it is the end of line k, and start[k] its
- * beginning. */
+ * entry of line k is stored, and in the end that after its last one. */
 static struct sparse_lines compress(const struct pz_lp *lp, bool by_row) {
   uint32_t n_lines = by_row ? lp->rows.n : lp->cols.n;
   const struct pz_lp_entry *entries = lp->entries.items;
@@ -144,8 +143,7 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   shared->completed = true;
 }
 
-/* Solves the program in a child process, which leaves the result in shared memory.  The child
- * cannot raise an error, so all memory is allocated before the fork. */
+/* Solves the program in a child process, which cannot raise errors: memory is allocated before. */
 struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, double seconds,
                                 const double *start) {
   uint32_t n = lp->cols.n;
@@ -197,8 +195,7 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
 
 enum { TERMS_PER_LINE = 6 };
 
-/* Prints a number into `text` and returns it: with 9, 13 or 17 digits, the fewest that read back as
- * the same number. */
+/* Prints a number into `text` and returns it: the first of 9, 13 or 17 digits that is exact. */
 static const char *number_text(double value, char text[32]) {
   for (int digits = 9; digits <= 17; digits += 4) {
     snprintf(text, 32, "%.*g", digits, value);
@@ -251,8 +248,8 @@ static void write_lp_format(FILE *out, const struct pz_lp *lp) {
   fputs("End\n", out);
 }
 
-/* Writes the program in free-format MPS, which every solver accepts.  Markers enclose each run of
- * integer columns. */
+/* Writes the program in free-format MPS, which every solver accepts, with marked integer
+ * columns. */
 static void write_mps_format(FILE *out, const struct pz_lp *lp) {
   const struct pz_lp_col *columns = lp->cols.items;
   const struct pz_lp_row *constraints = lp->rows.items;

@@ -66,8 +66,7 @@ struct pz_lp_result {
 struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, double seconds,
                                 const double *start);
 
-/* Writes the program as an .lp or .mps file, by the end of the path.  An existing file is replaced
- * as a whole. */
+/* Writes the program as an .lp or .mps file, by the end of the path.  Replaces a file. */
 void pz_lp_save(struct pz_call *call, const struct pz_lp *lp, const char *path);
 
 #endif

@@ -113,8 +113,7 @@ static double reduced_cost(struct pz_simplex *lp, uint32_t col_index) {
   return reduced;
 }
 
-/* Inserts a column into the candidates, which are sorted by reduced cost.  If there are too many
- * candidates, the worst is dropped. */
+/* Inserts a column into the candidates, sorted by reduced cost; if full, the worst is dropped. */
 static void insert_candidate(struct pz_simplex *lp, uint32_t col_index, double reduced) {
   uint32_t at = lp->n_candidates;
   if (at == CANDIDATES) {

@@ -43,8 +43,8 @@ void pz_simplex_set_entry(struct pz_simplex *lp, uint32_t row, double value);
 /* Changes the cost of a column. */
 void pz_simplex_set_cost(struct pz_simplex *lp, uint32_t col, double cost);
 
-/* Solves the program from the current basis, and stores the dual values in `dual`.  Returns false
- * if there is no solution. */
+/* Solves the program from the current basis, and sets `dual`.  Returns whether there is a
+ * solution. */
 bool pz_simplex_solve(struct pz_simplex *lp);
 
 /* Writes the values of the basic columns into value[], by column.  The values of other columns,

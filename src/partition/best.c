@@ -42,8 +42,7 @@ struct variant_search {
   uint64_t n_scheduled;                   /* number of candidates of which layers were scheduled */
 };
 
-/* Returns whether the inputs ask for plans that recompute activations, or if `recompute` is false,
- * for plans that save them. */
+/* Returns whether the inputs ask for plans that recompute activations, or for those that do not. */
 static bool tries_recompute(const struct pz_plan_inputs *inputs, bool recompute) {
   return inputs->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
@@ -58,8 +57,8 @@ static uint32_t main_layer(const struct pz_workload *workload) {
 
 /* ---- incumbents ----------------------------------------------------------------------------- */
 
-/* Returns whether plan a is better than plan b.  Ties go to the variant listed first, then to
- * saved activations. */
+/* Returns whether plan a is faster, or in a tie has an earlier variant, or then saves
+ * activations. */
 static bool is_better_plan(const struct ranked_plan *a, const struct ranked_plan *b) {
   if (a->time_s != b->time_s) return a->time_s < b->time_s;
   if (a->variant != b->variant) return a->variant < b->variant;
@@ -151,8 +150,7 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
 }
 
 /* Sets search->layer_s to the times of the candidate's schedules, or if `least` is set, to lower
- * bounds on them: those of the schedules, or of the caller for layers that are not scheduled
- * yet. */
+ * bounds on them: of the schedules, or of the caller for layers not scheduled yet. */
 static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
                         bool least) {
   const struct pz_plan_bounds *bounds = search->inputs->bounds;

@@ -53,8 +53,8 @@ static void read_layer(struct pz_call *call, const struct pz_fields *file, const
   pz_map_set(call, ids, &layer->id, sizeof layer->id, i);
 }
 
-/* Returns the list of a tensor-parallel degree ("width") in a group, nodes or edges, which has
- * at most `most` entries. */
+/* Returns the list of a tensor-parallel degree ("width") in a group, nodes or edges, which has at
+ * most `most` entries. */
 static const json_t *list_of_width(struct pz_call *call, struct pz_fields *fields,
                                    const char *group, const char *width, size_t most) {
   const json_t *lists = pz_fields_value(fields, group), *list = json_object_get(lists, width);
@@ -140,8 +140,7 @@ static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *
   return width;
 }
 
-/* Reads the expert's plan.  Either all of its fields or none must be given, where 0 counts as not
- * given. */
+/* Reads the expert's plan, of which all fields or none must be given; 0 counts as not given. */
 static void read_fixed(struct pz_call *call, struct pz_fields *file, struct pz_fixed *fixed) {
   const struct {
     const char *key;

@@ -17,7 +17,7 @@ static const double NO_INPUT_BYTES = 0;
 
 /* Returns a lower bound on the memory of stage i from the end.  It has i microbatches in flight:
  * the current one, and i - 1 others, each of which keeps its activations, or with recompute only
- * the stage's input of input_bytes. */
+ * the stage's input. */
 static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
                                  double act_bytes, uint32_t i, double input_bytes) {
   double kept_bytes = bound->problem.recompute ? input_bytes : act_bytes;
@@ -106,8 +106,7 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   }
 }
 
-/* Prepares bounds for the whole network and each of its domains.  runs[i] is the length of the i-th run
- * of equal layers. */
+/* Prepares bounds for the whole network and each domain.  Run i has runs[i] equal layers. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
   struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
@@ -138,8 +137,7 @@ struct chain_work {
   double last_s;                   /* time of the last layer, or 0 if it is in the main run */
 };
 
-/* Sums the times of all layers, and singles out those of the main run, the first layer and the
- * last layer. */
+/* Sums the times of all layers, and keeps those of the main run and of the first and last layer. */
 static struct chain_work sum_work(const struct pz_place_bound *bound, const double *fwd_s,
                                   const double *bwd_s) {
   uint32_t last = bound->n_runs - 1;
@@ -170,8 +168,7 @@ struct stage_kind {
 
 /* Returns a lower bound of at least load_s on the load of the slowest stage: the least load with
  * which all stages together can have n layers of the main run.  Each step raises the load until
- * some stage can have one more layer.  If MOST_STEPS are too few, the load is still a lower
- * bound. */
+ * some stage can have one more layer.  After MOST_STEPS, the load still is a lower bound. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   enum { MOST_STEPS = 32 };
   for (int step = 0; step < MOST_STEPS; step++) {
@@ -231,8 +228,7 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   if (once_s * bound->share >= limit_s) return limit_s;
   for (uint32_t n_stages = bound->least_stages; n_stages <= bound->most_stages; n_stages++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    /* The load if all stages share work and transfers evenly. With recompute, the last stage saves
-     * a second forward pass, at most the part most_forward of its load. */
+    /* The load if stages share all evenly; with recompute, the last runs forward once. */
     double even_s = once_s, transfers_s = (n_stages - 1) * bound->transfer_s;
     if (n_stages > 1 && bound->problem.recompute)
       even_s = (once_s + work.fwd_s + transfers_s) / (n_stages + work.most_forward);

@@ -27,8 +27,8 @@ double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_re
   return 4.0 * (double)(n_replicas - 1) / (double)n_replicas * param_bytes / problem->bytes_per_s;
 }
 
-/* Returns the time of a batch: its rounds and the gradient all-reduce.  A round is the time of the
- * slowest stage for a microbatch. */
+/* Returns the time of a batch: its rounds (the slowest stage's microbatch) and gradient
+ * all-reduce. */
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t n_replicas, double param_bytes) {
   double rounds = (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);
@@ -36,9 +36,8 @@ double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s,
 }
 
 /* Returns the best number of replicas.  More replicas have fewer microbatches each (rounds), but a
- * longer all-reduce. Tries numbers of rounds in ascending order, each with the fewest replicas that
- * reach it.  More rounds save at most the whole all-reduce, so the search ends when they cost more
- * than that. */
+ * longer all-reduce.  Tries numbers of rounds in ascending order, each with the fewest replicas
+ * that reach it.  The search ends when more rounds cost more than the whole all-reduce. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s) {
@@ -49,8 +48,7 @@ struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem
   if (most > microbatches) most = microbatches;
   if (most < 1) return none;
   double largest_allreduce_s = pz_place_allreduce_s(problem, most, param_bytes);
-  int64_t first = pz_ceil_div(microbatches, most),
-          rounds = first; /* without filling the pipeline */
+  int64_t first = pz_ceil_div(microbatches, most), rounds = first;
   for (;;) {
     if (maxload_s * (double)(rounds + n_stages - 1) >= best.time_s) break;
     if (maxload_s * (double)(rounds - first) > largest_allreduce_s) break;
@@ -79,8 +77,8 @@ static double inputs_arrive_s(const struct pz_place_problem *problem,
   return latest_s;
 }
 
-/* Returns the time and memory of stage k.  In each direction, a layer waits until its inputs from
- * other stages have arrived. */
+/* Returns time and memory of stage k.  In each direction, layers wait for inputs from other
+ * stages. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages) {
@@ -114,8 +112,8 @@ struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
-/* Returns the stage of the layer with this id in a given plan, which divides the repeated layers as
- * fixed->split says.  `node` is the layer's position in the graph. */
+/* Returns the stage of the layer with this id in a given plan.  `node` is its position in the
+ * graph. */
 static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t node) {
   int64_t i = id - fixed->first, last = fixed->stages - 1;
   if (fixed->split == PZ_SPLIT_COMPAT)

@@ -46,8 +46,8 @@ struct pz_place_width {
   uint32_t n, n_edges;
 };
 
-/* A part of the network with a bandwidth of its own.  Plans on at most this many devices stay inside
- * one such part. */
+/* A part of the network with its own bandwidth.  Plans on at most this many devices stay inside
+ * one. */
 struct pz_place_domain {
   int64_t devices;
   double bytes_per_s;
@@ -87,8 +87,7 @@ struct pz_place_solution {
 
 /* ---- formulas ------------------------------------------------------------------------------- */
 
-/* Returns the problem of plans inside one domain, or in the whole network if `domain` is
- * n_domains. */
+/* Returns the problem inside one domain, or in the whole network if `domain` is n_domains. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain);
 
 /* Return the time of the gradient all-reduce and of a batch by the formulas above.  param_bytes are
@@ -105,8 +104,8 @@ struct pz_replicas {
   double time_s;
 };
 
-/* Returns the best number of replicas of a pipeline of n_stages stages on n_devices devices,
- * with a time below limit_s. */
+/* Returns the best number of replicas of a pipeline of n_stages stages on n_devices devices, with a
+ * time below limit_s. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s);
@@ -123,8 +122,7 @@ struct pz_stage_sum {
   bool tensor_parallel;
 };
 
-/* Returns the time and memory of stage k.  stage_of[i] is the stage of layer i.  Stages count from
- * 0 at the first. */
+/* Returns time and memory of stage k, from 0 at the first.  stage_of[i] is the stage of layer i. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *place_width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages);

@@ -29,8 +29,8 @@ struct stage_cost {
 
 /* The tables of the dynamic program at one width.  A cut is a set of layers closed under
  * predecessors (a downset), and a stage is the difference of two cuts.  On a chain, cuts are
- * prefixes.  A cell of the table belongs to the last k stages, n_single of them on one device,
- * that begin at a cut. */
+ * prefixes.  A cell of the table belongs to the last k stages, n_single of them on one device, from
+ * a cut on. */
 struct stage_table {
   const struct pz_place_problem *problem;
   const struct pz_place_width *width;
@@ -56,8 +56,8 @@ struct incumbent {
   uint32_t ends[PZ_PLACE_MOST_LAYERS]; /* by stage: the cut at which it ends */
 };
 
-/* Returns the index of the table's cell for the last k stages, n_single of them on one device, that
- * begin at the cut. */
+/* Returns the index of the cell of the last k stages, n_single on one device, that begin at the
+ * cut. */
 static size_t cell_of(const struct stage_table *table, uint32_t k, uint32_t n_single,
                       uint32_t cut) {
   return ((size_t)k * table->n_classes + n_single) * table->n_cuts + cut;
@@ -74,8 +74,7 @@ static double stage_load_s(const struct stage_table *table, const struct stage_c
   return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
 }
 
-/* Returns the memory of stage i from the end: parameters with optimizer state, activations, and
- * the other microbatches in flight. */
+/* Returns the memory of stage i from the end: state, activations, other microbatches in flight. */
 static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *cost,
                                  uint32_t i) {
   double kept_bytes = table->problem->recompute ? cost->in_bytes : cost->act_bytes;
@@ -164,9 +163,9 @@ static void find_cuts(struct pz_call *call, struct stage_table *table) {
 
 /* ---- costs of stages ------------------------------------------------------------------------ */
 
-/* Computes the cost of the stage between two cuts in any graph.  In each direction, a layer waits
- * until its inputs from other stages have arrived.  arrive_s is scratch by direction and layer: the
- * time at which the last of these inputs arrives. */
+/* Computes the cost of the stage between two cuts in any graph. arrive_s is scratch by direction
+ * and layer: the time at which the last input from another stage arrives, for which the layer
+ * waits. */
 static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
   const struct pz_place_width *width = table->width;
@@ -259,8 +258,7 @@ static void cost_chain_backward(const struct stage_table *table, uint32_t to, do
 static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
   double *scratch[2] = {pz_alloc(call, table->width->n, sizeof(double)),
                         pz_alloc(call, table->width->n, sizeof(double))};
-  /* On a chain, where every layer has an edge to the next one, cuts are prefixes of the layers and
-   * need no sets, and the costs of stages follow from those of shorter ones. */
+  /* On a chain, where every layer has an edge to the next one, cuts are prefixes of the layers. */
   bool linked[PZ_PLACE_MOST_LAYERS] = {false}, chain = true;
   for (uint32_t e = 0; e < table->width->n_edges; e++) {
     const struct pz_place_edge *edge = &table->width->edges[e];
@@ -284,8 +282,7 @@ static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
 /* ---- rows of the table ---------------------------------------------------------------------- */
 
 /* Lowers the least maxload of the last k stages that begin at the cut `from` to that of plans in
- * which the first of these stages ends at `to`, if that is less; the table has the other k - 1
- * stages. */
+ * which the first of these stages ends at `to`, if that is less; row k - 1 has the others. */
 static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint32_t to) {
   const struct stage_cost *stage = cost_of(table, from, to);
   if (!stage_fits(table, stage, k)) return;
@@ -322,8 +319,7 @@ static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, ui
 }
 
 /* Computes the least maxload of the last k > 1 stages that begin at the cut `from`, if it is below
- * limit_s.  On a chain, bounds on the work of a stage limit the ends of the first of these
- * stages. */
+ * limit_s.  On a chain, bounds on the work of the first stage limit its ends. */
 static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, double limit_s) {
   uint32_t n = table->n_cuts;
   if (table->cuts) {
@@ -335,8 +331,7 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   const struct stage_cost *rest = cost_of(table, from, n - 1);
   if (rest->work_s >= limit_s * k || rest->recompute_work_s >= limit_s * (k + 1)) return;
   for (uint32_t to = first_useful_end(table, k, from, limit_s); to + k <= n; to++) {
-    /* Memory and work grow with the length of a stage, so that longer stages are no better
-     * either. */
+    /* Memory and work grow with the length of a stage: longer ones are no better either. */
     const struct stage_cost *stage = cost_of(table, from, to);
     double least_bytes = table->problem->state * stage->param_bytes + stage->act_bytes;
     double worst_s = 0;
@@ -403,8 +398,8 @@ static void set_incumbent(const struct stage_table *table, struct incumbent *bes
   }
 }
 
-/* Returns whether some plan of n_stages or more stages may be faster than the incumbent: even if
- * its stages shared all work evenly and had no transfers. */
+/* Returns whether n_stages or more stages that share all work evenly are faster than the
+ * incumbent. */
 static bool may_improve(const struct stage_table *table, const struct incumbent *best,
                         uint32_t n_stages) {
   double work_s = cost_of(table, 0, table->n_cuts - 1)->work_s;
@@ -477,8 +472,7 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
 
 /* Finds the best plan if the time of the all-reduce is that of the largest stage's parameters.
  * Each pass fills the table with stages of at most cap_bytes of parameters, tries its plans, and
- * then lowers the cap just below the largest stage that a better plan can have.  It ends when no
- * plan can be better. */
+ * then lowers the cap just below the largest stage that a better plan can have, if any. */
 static void solve_corrected(struct stage_table *table, struct incumbent *best) {
   uint32_t last = table->most_stages; /* plans of more stages are no better than the incumbent */
   table->cap_bytes = DBL_MAX;
@@ -524,10 +518,8 @@ static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, 
     if (from == cut) return DBL_MAX; /* not even one layer fits */
     const struct stage_cost *cost = cost_of(table, from, cut);
     maxload_s = pz_fmax(maxload_s, stage_load_s(table, cost, k));
-    if (largest_charged)
-      charged_bytes = pz_fmax(charged_bytes, cost->param_bytes);
-    else
-      charged_bytes = cost->param_bytes;
+    if (!largest_charged) charged_bytes = 0; /* the stage visited last counts */
+    charged_bytes = pz_fmax(charged_bytes, cost->param_bytes);
     n_single += uses_one_device(table, cost);
     cut = from;
   }
@@ -624,8 +616,7 @@ static struct pz_place_solution describe_incumbent(struct pz_call *call,
   return plan;
 }
 
-/* Finds the best plan at one width.  If it is faster than the incumbent, it replaces *out and
- * lowers the incumbent's time. */
+/* Finds the best plan at one width.  A plan faster than the incumbent replaces it and *out. */
 static void solve_width(struct pz_call *call, const struct pz_place_problem *problem,
                         const struct pz_place_width *width, struct incumbent *best,
                         struct pz_place_solution *out) {
