@@ -157,7 +157,7 @@ static void write_line(struct span line, bool *inside, FILE *out) {
 
 /* ---- adapters ------------------------------------------------------------------------------- */
 
-/* The fields of LoRA (megatron/bridge/peft/lora.py) that a plan has, and their defaults. */
+/* The fields of LoRA (megatron/bridge/peft/lora.py) that a plan states, and their defaults. */
 struct adapters {
   char modules[400]; /* names joined by + */
   double rank, dropout;
@@ -310,7 +310,7 @@ void pz_bridge_read(struct pz_call *call, const char *name, const char *text, si
   pz_megatron_read(call, name, arguments->text, strlen(arguments->text), options, run);
   struct pz_plan *plan = &run->plan;
   plan->framework = pz_framework_find("nemo");
-  plan->fused_loss = false; /* its recipes use Transformer Engine's kernel by default */
+  plan->fused_loss = false; /* Bridge's recipes use Transformer Engine's kernel */
   if (plan->moment_bytes == 0) plan->moment_bytes = 4; /* fp32 */
   pz_plan_settle_moments(plan, plan->etp > 0);
   run->megatron = false;

@@ -179,8 +179,8 @@ static void check_nemotron(struct pz_megatron_reader *reader, bool has_rms_norm)
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
 }
 
-/* Raises an error if a model with experts, latent attention, norms of query and key, or multi-token
- * prediction has properties that are not covered in combination. */
+/* Raises an error if a model has experts, latent attention, norms of query and key, or multi-token
+ * prediction in a combination, or with other properties, that no family of models covers. */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
   bool latent = pz_given(reader, ARG_LATENT_ATTENTION);

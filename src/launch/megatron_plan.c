@@ -45,8 +45,8 @@ static void read_degrees(struct pz_megatron_reader *reader) {
 }
 
 /* Returns the number of nodes, or of processes per node, that torchrun's argument states.  If the
- * argument is not given, or asks the batch system at run time, returns the number in Slurm's
- * comments instead (0: none), or else `absent`. */
+ * argument is not given, or asks the batch system at run time, returns `slurm`, the number in
+ * Slurm's comments, or `absent` if that is 0. */
 static int64_t launched_count(struct pz_megatron_reader *reader, int argument, int64_t slurm,
                               int64_t absent) {
   const struct pz_given_argument *given = &reader->given[argument];
@@ -266,7 +266,7 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
   if (!is_selective) return;
-  int modules = 0; /* of selective recomputation; the attention core alone is the default, 0 */
+  int modules = 0; /* recomputed modules; the attention core alone is the plan's default, 0 */
   if (pz_given(reader, ARG_RECOMPUTE_MODULES)) {
     struct pz_plan asked = *plan;
     if (!pz_try_plan_field(&asked, PZ_PLAN_RECOMPUTE_MODULES,

@@ -25,7 +25,7 @@ enum {
 /* The value that was given for an argument. */
 struct pz_given_argument {
   bool is_given, is_flag;
-  const char *name;    /* as the table of arguments spells it */
+  const char *name;    /* its spelling in the table of arguments */
   const char *text;    /* NULL for a flag */
   const char *unknown; /* a variable in the text whose value is unknown, or NULL */
   uint32_t line;

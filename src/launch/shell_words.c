@@ -125,7 +125,8 @@ static void append_text(struct scanner *scanner, const char *text, size_t n) {
   word->text[word->n] = '\0';
 }
 
-/* Appends an expansion whose value is unknown, unexpanded, and marks the word as unknown. */
+/* Appends the text of an expansion whose value is unknown (at most MOST_UNKNOWN bytes), and marks
+ * the word as unknown. */
 static void append_unknown(struct scanner *scanner, const char *text, size_t n) {
   if (n > MOST_UNKNOWN) n = MOST_UNKNOWN;
   scanner->word.unknown = pz_format(scanner->call, "%.*s", (int)n, text);
@@ -587,7 +588,7 @@ static enum truth matches_pattern(const char *text, const char *pattern) {
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
-/* Returns the value of a term of a test, MAYBE if it is not decided by the text. */
+/* Returns the value of a term of a test, or MAYBE if the text does not decide it. */
 static enum truth term_value(const struct term *term) {
   const char *first = term->word[0], *second = term->word[1], *third = term->word[2];
   if (term->unknown || term->n < 1 || term->n > 3) return MAYBE;

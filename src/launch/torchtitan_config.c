@@ -403,9 +403,9 @@ static void read_degrees(struct titan_reader *reader) {
     reject_key(reader, find_key(reader, reshard_key), "default, always or never");
   /* By default weights are resharded after the forward pass unless there are pipeline stages. */
   plan->zero = always || (!never && plan->pp == 1) ? 3 : 2;
-  bool is_replicated = shard * plan->cp == 1;
+  bool is_unsharded = shard * plan->cp == 1; /* then torchtitan replicates the model by DDP */
   bool needs_no_fsdp = plan->tp == 1 && plan->pp == 1 && !always;
-  if (is_replicated && (copies > 1 || needs_no_fsdp)) plan->zero = 0;
+  if (is_unsharded && (copies > 1 || needs_no_fsdp)) plan->zero = 0;
   if (plan->zero && copies > 1) plan->shard = shard * plan->cp;
   plan->dp = copies * shard;
   plan->sp = plan->tp > 1;

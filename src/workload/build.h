@@ -144,7 +144,7 @@ struct pz_split {
   const char *name;
   uint32_t whole;
   int64_t widths[PZ_OP_MOST_OUTPUTS];
-  const char *names[PZ_OP_MOST_OUTPUTS]; /* of the views, ended by NULL if they are fewer */
+  const char *names[PZ_OP_MOST_OUTPUTS]; /* names of the views; NULL ends a shorter list */
 };
 /* Adds a split, and writes the indices of the views to `out`. */
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out);

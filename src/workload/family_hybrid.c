@@ -183,7 +183,7 @@ void pz_read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch) {
       .state = pz_fields_int_or(config, "linear_key_head_dim", PZ_RANGE_HIDDEN, 128),
       .groups = pz_fields_int_or(config, "linear_num_key_heads", PZ_RANGE_HEADS, 16),
       .conv_tokens = pz_fields_int_or(config, "linear_conv_kernel_dim", CONV_RANGE, 4),
-      .chunk = 64};
+      .chunk = 64}; /* chunk_size of the kernels (fla-org/flash-linear-attention) */
   check_groups(config, &arch->recurrence, "linear_num_key_heads");
   int64_t period = pz_fields_int_or(config, "full_attention_interval", PZ_RANGE_LAYERS, 4);
   if (pz_fields_value(config, "layer_types"))

@@ -358,7 +358,7 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
  * layer that needs them repeats the lookup, so their bytes are subtracted from passing_bytes. */
 static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t heads = arch->heads / builder->options->tp;
-  int64_t pairs = builder->local_seq * builder->options->seq; /* of a query and a key */
+  int64_t pairs = builder->local_seq * builder->options->seq; /* pairs of a query and a key */
   const bool is_tied = false;
   uint32_t ids = pz_build_data(builder, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
   uint32_t table =

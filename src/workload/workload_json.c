@@ -85,7 +85,7 @@ static json_t *layer_json(const struct pz_layer *layer) {
   set_int(object, "tied_params", layer->tied_params);
   set_int(object, "group_grad_params", layer->group_grad_params);
   if (layer->expert_params) set_int(object, "expert_params", layer->expert_params);
-  set_int(object, "param_bytes", 2 * layer->params);
+  set_int(object, "param_bytes", 2 * layer->params); /* 16-bit weights */
   set_int(object, "activation_bytes", layer->activation_bytes);
   set_int(object, "shared_bytes", layer->shared_bytes);
   set_int(object, "buffer_bytes", layer->buffer_bytes);
