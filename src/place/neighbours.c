@@ -22,7 +22,8 @@
 
 enum { MAX_MBS = 64 };
 
-/* Returns the limits within which fields of a plan may be changed, from its model and cluster. */
+/* Returns the neighbourhood of a plan: the plan, and the properties of its model and cluster that
+ * limit how its fields may be changed. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
@@ -63,8 +64,8 @@ struct neighbour {
   struct pz_prediction prediction;
 };
 
-/* Completes a neighbour and prices it, if its framework can run it.  A plan above the memory
- * limit is not simulated, and its step is 0.  Any error means that the change gives no plan. */
+/* Completes a neighbour and predicts its memory, and its step if it fits, if its framework can run
+ * it. An error means that the change gives no valid plan. */
 static void price_neighbour(struct pz_call *call, void *ctx) {
   struct neighbour *neighbour = ctx;
   struct neighbour_walk *walk = neighbour->walk;
@@ -91,21 +92,22 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
   neighbour->can_run = true;
 }
 
-/* Sets the fields that follow from a changed field (replicas, sharding group, pipeline order,
- * overlap), prices the plan, and calls fn if the framework can run it. */
+/* Tries a plan in which `field` was changed: sets the fields that follow from it (replicas,
+ * sharding group, pipeline order, overlap), predicts the plan, and calls fn if the framework can
+ * run it. */
 static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan plan,
                           enum pz_plan_field field) {
   const struct pz_plan *base = walk->neighbourhood->plan;
   int64_t replica_devices = plan.tp * plan.cp * plan.pp;
   walk->accepted = walk->fits = false;
-  if (plan.devices % replica_devices) return;
+  if (plan.devices % replica_devices) return; /* the devices are no whole number of replicas */
   plan.dp = plan.devices / replica_devices;
   bool same_replicas = plan.dp * plan.cp == base->dp * base->cp;
   bool keeps_shard = pz_plan_is_hybrid_sharded(base) && same_replicas && field != PZ_PLAN_ZERO;
   plan.shard = keeps_shard ? base->shard : 0;
   if (plan.tp == 1) plan.sp = 0;
   if (walk->neighbourhood->etp_is_tp) plan.etp = plan.tp;
-  if (plan.pp != base->pp || plan.vpp != base->vpp) {
+  if (plan.pp != base->pp || plan.vpp != base->vpp) { /* the pipeline is another one */
     plan.first_layers = plan.last_layers = 0;
     if (plan.pipeline == PZ_PIPELINE_INTERLEAVED || plan.vpp > 1) plan.pipeline = PZ_AS_FRAMEWORK;
   }
@@ -122,9 +124,9 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Returns whether a neighbour may have this value of a degree (tp, cp, pp, vpp, ep or mbs).  cp
- * gives a device two parts of a sample to balance causal attention.  ep is only doubled or
- * halved. */
+/* Returns whether a neighbour may have this value of a degree (tp, cp, pp, vpp, ep or mbs), which
+ * must divide the heads, the sequence, the layers, the experts or the batch.  cp gives each device
+ * two parts of a sample to balance causal attention; ep is only doubled or halved. */
 static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
                             int64_t degree) {
   const struct pz_plan *base = neighbourhood->plan;
@@ -153,6 +155,7 @@ static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
   if (field == PZ_PLAN_MBS) most = MAX_MBS;
   for (int64_t value = 1; value <= most; value += field == PZ_PLAN_CP ? value : 1) {
     struct pz_plan plan = *base;
+    /* the member of this field */
     int64_t *degree = (int64_t *)(void *)((char *)&plan + pz_plan_field(field)->offset);
     if (*degree == value || !can_have_degree(walk->neighbourhood, field, value)) continue;
     *degree = value;
@@ -164,9 +167,9 @@ static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
 
 /* ---- memory and execution ------------------------------------------------------------------- */
 
-/* Tries the fewest layers of each chunk, but not all, with which a plan fits.  `layers` points
- * to the member of the plan that stores this number.  Because memory falls with every layer, the
- * number is found by bisection. */
+/* Tries the plan with the fewest recomputed or offloaded layers of each chunk, but not all, with
+ * which it fits.  `layers` points to their number in the plan.  Because memory falls with every
+ * layer, the number is found by bisection, in which only memory is computed. */
 static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
                               struct pz_plan *plan, int64_t *layers, enum pz_plan_field field) {
   int64_t chunk_layers = pz_ceil_div(walk->neighbourhood->layers, plan->pp * plan->vpp);
@@ -186,7 +189,8 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
   if (enough < chunk_layers) try_neighbour(call, walk, *plan, field);
 }
 
-/* Tries no, selective and full recomputation, and full recomputation of the fewest layers. */
+/* Tries no, selective and full recomputation, and full recomputation of the fewest layers with
+ * which the plan fits. */
 static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
@@ -204,8 +208,8 @@ static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) 
   try_fewest_layers(call, walk, &plan, &plan.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS);
 }
 
-/* Tries to offload the activations of the fewest layers that fit, or of all layers if no number
- * fits.  Then tries to offload the fewest quarters of the optimizer state that fit. */
+/* Tries to offload the activations of the fewest layers with which the plan fits, or else of all
+ * layers, and then 1 to 4 quarters of the optimizer state, until a plan is accepted. */
 static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
   const struct pz_plan *base = walk->neighbourhood->plan;
   struct pz_plan activations = *base;
@@ -272,13 +276,15 @@ struct fitting_search {
   struct pz_vec found; /* struct pz_plan_change */
 };
 
-/* Lists a neighbour that fits, unless a listed plan has the same step and memory.  If it does
- * not fit, and pairs of changes are searched, visits its neighbours in turn. */
+/* Lists a neighbour that fits in memory, unless a listed plan has the same step and memory.  If it
+ * does not fit, and pairs of changes are searched, makes a second change: visits its neighbours in
+ * turn. */
 static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                            const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct fitting_search *search = ctx;
   bool fits = pz_neighbour_fits(search->neighbourhood, prediction);
   if (fits) {
+    /* PZ_PLAN_FIELDS stands for several fields */
     struct pz_plan_change change = {
         .plan = *plan, .field = search->two_changes ? PZ_PLAN_FIELDS : field, .p = *prediction};
     bool is_listed = false;
@@ -316,7 +322,8 @@ struct changes_args {
   struct pz_plan_changes **out;
 };
 
-/* Finds single changes with which the plan of a run fits; if there are none, pairs of changes. */
+/* Finds the single changes with which the plan of a run fits in memory, or if there are none, the
+ * pairs of changes.  Lists them in *args->out, shortest step first. */
 static void find_fitting_changes(struct pz_call *call, void *ctx) {
   struct changes_args *args = ctx;
   struct pz_job job = {.model = args->model, .chip = args->chip};

@@ -62,10 +62,10 @@ static uint64_t chip_key(struct pz_finder_chip finder_chip) {
     values[OF_CHIP + 3 * l + 1] = finder_chip.net->level[l].bytes_per_s;
     values[OF_CHIP + 3 * l + 2] = finder_chip.net->level[l].latency_s;
   }
-  return pz_hash(values, sizeof values) | 1;
+  return pz_hash(values, sizeof values) | 1; /* 0 stands for shapes without times */
 }
 
-/* Sets the chip of the question, and discards the plans found for the last chip. */
+/* Sets chip and cutoff of the question, and discards the plans found for the last chip. */
 static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip finder_chip,
                      double cutoff_s) {
   struct pz_found_plan *list = finder->pricing.found.list;
@@ -91,15 +91,14 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Returns a lower bound of the factor by which waiting for other devices lengthens a step: that of
- * all devices.  With fewer devices, the work of each grows by more than the waiting falls. */
+/* Returns the factor by which waiting for other devices lengthens a step on all devices.  It holds
+ * in bounds for fewer devices, too, where the work of each grows by more than the waiting falls. */
 static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* Returns a lower bound of the step of all plans of a shape (tp, cp, ep and mbs), in seconds: the
- * time of a whole microbatch, times the microbatches of each device if all devices have equal
- * shares. */
+/* Returns a lower bound, in seconds, of the step of all plans of a shape (tp, cp, ep and mbs): the
+ * time of a microbatch, times the microbatches of each device if all devices have equal shares. */
 static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
   enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
@@ -107,8 +106,9 @@ static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz
          finder->terms.share[shape] * waiting_factor(&finder->question);
 }
 
-/* Returns a lower bound of the step of the plans of a shape that fit, in seconds: the least bound
- * of its frontier with the times of the terms on the chip. */
+/* Returns a lower bound, in seconds, of the step of the plans of a shape that fit in memory: the
+ * least bound of those that no other dominates, by the times of terms (step_terms.h) on the
+ * chip. */
 static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *finder,
                                const struct pz_term_rates *rates, uint32_t shape) {
   const struct pz_frontier *plans = pz_plan_frontier_shape(call, &finder->frontiers, shape);
@@ -119,7 +119,7 @@ static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *find
   return pz_frontier_least_s(plans, &seconds);
 }
 
-/* Returns the least bound of all shapes by rates of the chip, or enough_s if none is less. */
+/* Returns a lower bound of the step of all plans from rates of the chip, at most enough_s. */
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s) {
   set_chip(finder, finder_chip, enough_s);
@@ -129,7 +129,7 @@ double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
   /* the best shape of the last chip comes first, because it is likely to be the best again */
   for (uint32_t k = 0; k <= finder->space.shapes.n; k++) {
     uint32_t i = finder->last_best_shape;
-    if (k) i = (finder->first_shape + k - 1) % finder->space.shapes.n;
+    if (k > 0) i = (finder->first_shape + k - 1) % finder->space.shapes.n;
     if (whole_shape_s(finder, &rates, i) >= least_s) continue;
     double bound_s = shape_frontier_s(call, finder, &rates, i);
     if (bound_s >= least_s) continue;
@@ -146,7 +146,8 @@ static int by_rank(const void *a, const void *b) {
   return (first->shape > second->shape) - (first->shape < second->shape);
 }
 
-/* Ranks the shapes that may have a step below the limit, lowest bound first.  Returns how many. */
+/* Lists the shapes that may have a step below the limit in finder->ranked, lowest bound first, and
+ * returns their number. */
 static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
                             struct pz_finder_chip finder_chip, double limit_s) {
   struct pz_term_rates rates =
@@ -156,7 +157,8 @@ static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
     uint32_t i = (finder->first_shape + k) % finder->space.shapes.n;
     double bound_s = whole_shape_s(finder, &rates, i);
     if (bound_s >= limit_s) continue;
-    if (limit_s < HUGE_VAL) bound_s = shape_frontier_s(call, finder, &rates, i);
+    if (limit_s < HUGE_VAL) /* without a limit, the tighter bound would exclude nothing */
+      bound_s = shape_frontier_s(call, finder, &rates, i);
     if (bound_s < limit_s) finder->ranked[n++] = (struct ranked_shape){bound_s, i};
   }
   qsort(finder->ranked, n, sizeof *finder->ranked, by_rank);
@@ -165,8 +167,9 @@ static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from layer times ---------------------------------------------------------------- */
 
-/* Returns the seconds of each term (step_terms.h) of a shape that is timed on the current chip, for
- * plans with several microbatches.  Transfers between stages take no time. */
+/* Returns the seconds of each term of a step (step_terms.h) on the chip for which the shape is
+ * timed: layers by kind, what full and selective recomputation add to them, and the operators
+ * before and after all layers.  Holds for plans with several microbatches. */
 static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_plan_space *space,
                                           struct pz_step_shape *shape) {
   static const int recomputations[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
@@ -180,8 +183,8 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
     const struct pz_model_steps *steps = shape->model->steps;
     for (uint32_t k = 0; k < kinds; k++) {
       double block_s = pz_layer_step_s(&steps->block[k]);
-      double again_s = pz_layer_step_s(&steps->again[k]);
-      times_s[mode * PZ_TERM_KINDS + k] = mode == 0 ? block_s : pz_fmax(0, again_s - block_s);
+      double recomputed_s = pz_layer_step_s(&steps->again[k]);
+      times_s[mode * PZ_TERM_KINDS + k] = mode == 0 ? block_s : pz_fmax(0, recomputed_s - block_s);
     }
     times_s[PZ_TERM_ENDS] = pz_layer_step_s(&steps->before);
     times_s[PZ_TERM_ENDS + 1] = pz_layer_step_s(&steps->after);
@@ -191,14 +194,15 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
   return terms;
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on a chip in the question's network.  The
- * plan with the least bound becomes the promising one. */
+/* Lowers *least_s to the least bound of the steps of the shape's plans on a chip.  The plan that
+ * lowers it becomes finder->promising.  Quicker bounds of shape, grids and plans come first. */
 static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
                            struct pz_step_shape *shape, const struct pz_chip *chip,
                            double *least_s) {
   const struct pz_plan_space *space = &finder->space;
   pz_plan_space_check_stop(call, space);
   time_shape(call, finder, shape, (struct pz_finder_chip){chip, finder->question.job.net});
+  /* the bound of the whole shape: all its layers, divided evenly among the devices */
   double microbatch_s = pz_fmin(shape->time[0].single_s, shape->time[0].several_s);
   double layers_s = microbatch_s * pz_step_shape_share(space->question, shape) *
                     waiting_factor(space->question) * ROUNDING;
@@ -226,9 +230,9 @@ static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
   }
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on the chip of the question.  A chip
- * whose GEMMs need no nested mappings is never slower, and its GEMM times are stored, so that it is
- * tried first: its bound often excludes the shape. */
+/* Lowers *least_s to the least bound of the steps of the shape's plans on the chip of the question.
+ * If GEMMs have nested mappings there, a relaxed chip without them is tried first: it is never
+ * slower, and its GEMM times are stored, so that its bound often excludes the shape. */
 static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_step_shape *shape, double *least_s) {
   struct pz_finder_chip question_chip = {finder->question.job.chip, finder->question.job.net};
@@ -238,12 +242,12 @@ static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
     relaxed.rules.nested_mapping = false;
     relaxed.bounds_others = true;
     bound_shape_on(call, finder, shape, &relaxed, &relaxed_s);
-    if (!(relaxed_s < *least_s)) return;
+    if (!(relaxed_s < *least_s)) return; /* the shape is excluded */
   }
   bound_shape_on(call, finder, shape, question_chip.chip, least_s);
 }
 
-/* Returns the least bound of all shapes by layer times on the chip, or enough_s if none is less. */
+/* Returns a lower bound of the step of all plans from layer times on the chip, at most enough_s. */
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s) {
   double least_s = enough_s;
@@ -271,8 +275,9 @@ double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder
 
 /* ---- the best plan -------------------------------------------------------------------------- */
 
-/* Prices the promising plan first, and then the grids of the shapes that it does not exclude,
- * lowest bound first.  Sets *least_s to a lower bound of the step of all plans. */
+/* Returns the fastest plan on a chip with a step below cutoff_s, and sets *least_s to a lower bound
+ * of the step of all plans.  First prices the promising plan, which has the lowest bound, and then
+ * the grids of the shapes that it does not exclude, lowest bound first. */
 struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
                                      struct pz_finder_chip finder_chip, double cutoff_s,
                                      double *least_s) {
@@ -284,13 +289,14 @@ struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder
   pz_plan_pricing_add(call, &finder->pricing, finder->promising_shape, &finder->promising);
   double limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
   uint32_t n = rank_shapes(call, finder, finder_chip, limit_s);
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < n; i++) { /* the limit falls whenever a better plan is found */
     limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
     if (finder->ranked[i].bound_s >= limit_s) break;
     struct pz_step_shape *shape = pz_shape_at(&finder->space, finder->ranked[i].shape);
     double bound_s = limit_s;
     bound_shape(call, finder, shape, &bound_s);
     if (!(bound_s < limit_s)) continue;
+    /* price the grids of this shape that may have the best plan */
     finder->open_grids.n = 0;
     for (uint32_t k = shape->first_grid; k < shape->first_grid + shape->n_grids; k++) {
       struct pz_plan_grid *grid = pz_grid_at(&finder->space, k);
@@ -308,6 +314,7 @@ struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder
     }
   }
   if (found->n) {
+    /* if passes are scheduled, a better schedule may exist, so that the bound may be lower */
     double step_s = found->list[0].p.step_s;
     *least_s = finder->terms.scheduled ? pz_fmin(*least_s, step_s) : step_s;
   }
@@ -320,7 +327,7 @@ double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
   return pz_term_least_j(call, &finder->terms, chip, voltage2);
 }
 
-/* Returns the joules of a step with a plan, without static power. */
+/* Returns the joules of a step with a plan without static power, once its shape is timed. */
 double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_finder_chip finder_chip, const struct pz_plan *plan,
                         double params) {
@@ -339,8 +346,8 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- a finder ------------------------------------------------------------------------------- */
 
-/* Sets the range of grids of each shape, whether all its plans have several microbatches, and its
- * representative: the shape that differs at most in `halves`. */
+/* Sets for each shape the range of its grids, whether all its plans have several microbatches, and
+ * its representative, the shape with the same plans that differs at most in `halves`. */
 static void link_shapes(struct pz_plan_space *space) {
   for (uint32_t i = 0; i < space->grids.n; i++) { /* the grids of a shape are adjacent */
     const struct pz_plan_grid *grid = pz_grid_at(space, i);
@@ -375,8 +382,9 @@ static void release_finder(void *finder) {
   pz_arena_release(&plan_finder->best_plans);
 }
 
-/* Makes a finder: lists the space, opens its shapes, and prepares the tables.  The times are those
- * of the chip without nested mappings, because shapes are timed again for every chip. */
+/* Makes a finder: lists the space, makes the step models of its shapes, and prepares the tables.
+ * These first times are those of the question's chip without nested mappings, because shapes are
+ * timed again for every chip. */
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_call in_finder;
@@ -395,7 +403,7 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   if (!question->job.times) finder->own_times = pz_product_times_new(call, question->shared);
   if (finder->own_times) finder->question.job.times = finder->own_times;
   pz_plan_space_list(call, space);
-  pz_plan_memory_init(&in_finder, &finder->memory, space, true);
+  pz_plan_memory_init(&in_finder, &finder->memory, space, true); /* with a cache for other chips */
   pz_plan_pricing_init(&in_finder, &finder->pricing, space, &finder->memory, &finder->best_plans);
   pz_term_tables_init(&in_finder, &finder->terms, space);
   link_shapes(space);

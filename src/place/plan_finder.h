@@ -2,7 +2,7 @@
  *
  * All chips must be unmeasured and of one class.  Each has its own network, and all networks
  * have the same number of devices in the innermost level.  Graphs, memory needs and times of
- * GEMMs are stored between the chips.  A finder belongs to one thread.  In the order of their
+ * GEMMs are kept from chip to chip.  A finder belongs to one thread.  In the order of their
  * cost, its functions return a coarse lower bound of the step (the floor), a tighter bound, and
  * the best plan. */
 #ifndef PZ_PLACE_PLAN_FINDER_H
@@ -35,9 +35,9 @@ double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
-/* Returns a lower bound on this chip, in seconds, for the plan that had the lowest bound in the
- * last call of pz_finder_bound_s(), or HUGE_VAL if there is none.  It shows the gain from a
- * resource. */
+/* Returns a lower bound, in seconds, of the step on this chip of the plan that had the lowest bound
+ * in the last call of pz_finder_bound_s(), or HUGE_VAL if there is no such plan.  With a chip that
+ * has more of a resource, this shows the gain from the resource. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip);
 
@@ -55,8 +55,9 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_finder_chip finder_chip, const struct pz_plan *plan,
                         double params);
 
-/* Returns a lower bound of this energy on the chip, and on chips of its technology and array with a
- * smaller global buffer. voltage2 is the squared relative voltage. */
+/* Returns a lower bound of the energy of a step (pz_finder_plan_j) for all plans on the chip, and
+ * on chips of its technology and array with a smaller global buffer.  voltage2 is the squared
+ * relative voltage. */
 double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
                          const struct pz_chip *chip, double voltage2);
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Limits of the memory of all frontiers, and of the stages of a plan whose counts are kept. */
 enum { MAX_FRONTIER_BYTES = 256 << 20, MAX_PLAN_COUNTS = 64 };
 
 /* ---- the packed form ------------------------------------------------------------------------ */
@@ -94,25 +95,25 @@ double pz_frontier_least_s(const struct pz_frontier *frontier,
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Returns whether a plan with the first counts is never slower than one with the second: each of
- * its stages runs every term at most as often as some stage of the other plan. */
+/* Returns whether a plan whose stages have the first counts is never slower than one with the
+ * second: each of its stages runs every term at most as often as some stage of the other plan. */
 static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
                          const struct pz_term_counts *second, uint32_t n_second) {
   for (uint32_t i = 0; i < n_first; i++) {
-    bool is_covered = false;
-    for (uint32_t k = 0; k < n_second && !is_covered; k++) {
-      is_covered = true;
-      for (int term = 0; term < PZ_TERMS && is_covered; term++)
-        is_covered = first[i].n[term] <= second[k].n[term];
+    bool is_never_longest = false; /* some stage of the other plan takes at least as long */
+    for (uint32_t k = 0; k < n_second && !is_never_longest; k++) {
+      is_never_longest = true;
+      for (int term = 0; term < PZ_TERMS && is_never_longest; term++)
+        is_never_longest = first[i].n[term] <= second[k].n[term];
     }
-    if (!is_covered) return false;
+    if (!is_never_longest) return false;
   }
   return true;
 }
 
 /* Computes how often each stage of a plan runs each term, including the earlier stages through
- * which the first microbatch passes.  Leaves out stages that others dominate.  Waiting for other
- * devices raises all counts.  Returns the number of stages in `counts`. */
+ * which the first microbatch passes (fill_counts).  Leaves out stages that others dominate.
+ * Waiting for other devices raises all counts.  Returns the number of stages in `counts`. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
                             struct pz_term_counts counts[MAX_PLAN_COUNTS]) {
@@ -127,6 +128,7 @@ static uint32_t plan_counts(const struct pz_plan_question *question,
       pz_term_counts_add(shape, plan, slot * plan->pp + k, microbatches, &stage_counts);
     pz_term_counts_add(shape, plan, k, 1 + waiting, &fill_counts);
     if (never_slower(&stage_counts, 1, counts, n)) continue;
+    /* remove earlier stages that are never longer than this one */
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; i++)
       if (!never_slower(&counts[i], 1, &stage_counts, 1)) counts[n_kept++] = counts[i];
@@ -210,13 +212,14 @@ static const struct pz_frontier *store_frontier(struct pz_call *call, struct fro
   struct pz_plan_frontiers *frontiers = list->frontiers;
   struct pz_call in_frontiers = pz_call_in(call, &frontiers->arena);
   uint32_t kinds = shape->model->kinds.n, terms = pz_terms_of(kinds), stage = 0;
-  struct pz_frontier head = {list->plans.n, list->counts.n, 0, kinds};
+  struct pz_frontier head = {.n_plans = list->plans.n, .n_counts = list->counts.n, .kinds = kinds};
   for (uint32_t i = 0; i < head.n_plans; i++) {
     const struct pz_plan *plan = &pz_vec_at(&list->plans, struct listed_plan, i)->plan;
     if (plan->stage_recompute) head.n_stages += (uint32_t)plan->pp;
   }
   size_t bytes = sizeof head + head.n_plans * sizeof(struct pz_frontier_plan) +
                  (size_t)head.n_counts * terms * sizeof(double) + head.n_stages * sizeof(int64_t);
+  /* the parts of the packed form: header, plans, counts, recomputed layers by stage */
   struct pz_frontier *packed = pz_alloc(&list->memory, 1, bytes);
   *packed = head;
   struct pz_frontier_plan *plans = (struct pz_frontier_plan *)(packed + 1);
@@ -265,8 +268,9 @@ static void list_plan(struct frontier_list *list, struct listed_plan listed,
   pz_append(&list->memory, &list->plans, &listed);
 }
 
-/* Lists a plan in each of its ways in which it fits, unless it is dominated.  If it fits in the
- * first way, which saves no memory, the other ways are only slower. */
+/* Adds a plan to the frontier of its grid, once for each way to save memory with which it fits and
+ * with which no listed plan dominates it.  If the plan fits in the first way, which saves no
+ * memory, the other ways are only slower and are left out. */
 static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                           struct pz_plan *plan) {
   struct frontier_list *list = ctx;
@@ -277,10 +281,14 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {
     if (!pz_plan_apply_way(space, plan, i)) continue;
     bool is_full = plan->recompute == PZ_RECOMPUTATION_FULL;
+    /* a plan whose relaxation is dominated is dominated, too, and its memory need not be
+     * computed */
     struct pz_plan relaxed = pz_plan_relaxed(plan);
     uint32_t n = plan_counts(space->question, shape, &relaxed, counts);
     if (is_dominated(list, plan, counts, n)) continue;
     if (pz_plan_memory_once(memory, shape, plan) > memory->hbm_bytes) continue;
+    /* the computation of memory has chosen the number of recomputed layers, which adds to the
+     * counts */
     if (is_full) n = plan_counts(space->question, shape, plan, counts);
     if (!is_full || !is_dominated(list, plan, counts, n))
       list_plan(list, (struct listed_plan){*plan, 0, n}, counts);
@@ -288,8 +296,7 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   }
 }
 
-/* Returns the frontier of a grid, the plans that no other plan dominates; computes it if
- * necessary. */
+/* Returns the frontier of a grid: its plans that fit and that no other plan dominates. */
 const struct pz_frontier *
 pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t grid) {
   const struct pz_step_shape *shape =
@@ -302,13 +309,11 @@ pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers,
   if (stored) return stored;
   const struct pz_plan_grid *plan_grid = pz_grid_at(frontiers->space, grid);
   struct frontier_list list = begin_list(call, frontiers);
-  bool dominant = true;
-  pz_plan_grid_visit(call, frontiers->space, plan_grid, dominant, add_grid_plan, &list);
+  pz_plan_grid_visit(call, frontiers->space, plan_grid, PZ_VISIT_DOMINANT, add_grid_plan, &list);
   return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, plan_grid->shape));
 }
 
-/* Returns the frontier of a shape: the plans of its grids that no other plan dominates by
- * counts. */
+/* Returns the frontier of a shape: the plans of its grids whose counts no other plan dominates. */
 const struct pz_frontier *
 pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t shape) {
   shape = pz_shape_at(frontiers->space, shape)->representative;
@@ -322,7 +327,7 @@ pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers
     const struct pz_frontier *from = pz_plan_frontier_grid(call, frontiers, i);
     for (uint32_t k = 0; k < from->n_plans; k++) {
       const struct pz_frontier_plan *plan = &pz_frontier_plans(from)[k];
-      struct pz_term_counts counts[MAX_PLAN_COUNTS];
+      struct pz_term_counts counts[MAX_PLAN_COUNTS]; /* unpacked */
       for (uint32_t stage = 0; stage < plan->n_counts; stage++) {
         const double *row = frontier_counts(from, plan->first_count + stage);
         counts[stage] = (struct pz_term_counts){{0}};

@@ -40,13 +40,13 @@ struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
                                   const struct pz_plan_space *space,
                                   const struct pz_plan_grid *grid);
 
-/* Returns a lower bound of the time of the pipeline of one plan, if the terms take these times
- * and transfers take none. */
+/* Returns a lower bound of the seconds of the pipeline of one plan, if its terms take these times
+ * and transfers between stages take none. */
 double pz_frontier_plan_s(const struct pz_frontier *frontier,
                           const struct pz_frontier_plan *frontier_plan,
                           const struct pz_term_seconds *seconds);
 
-/* Returns the least of these lower bounds of all plans of a frontier. */
+/* Returns the least pz_frontier_plan_s() of all plans of a frontier. */
 double pz_frontier_least_s(const struct pz_frontier *frontier,
                            const struct pz_term_seconds *seconds);
 

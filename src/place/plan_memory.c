@@ -64,16 +64,18 @@ static int64_t largest_chunk_of_plan(const struct pz_step_shape *shape,
   return most;
 }
 
-/* Returns how many layers from `start` on, at most n, contain `count` layers of a kind. */
+/* Returns the smallest number of consecutive layers, beginning with layer `start`, that contains
+ * `count` layers of a kind.  The first n layers must contain as many. */
 static int64_t layers_containing(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
                                  int64_t n, int64_t count) {
   while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;
   return n;
 }
 
-/* Returns the smallest number of recomputed layers, greater than `above`, that may need more memory
- * than one layer less, or one more than the layers of the largest chunk if there is none.  Such a
- * number newly recomputes, in some chunk of the stage,
+/* Returns the smallest number of recomputed layers of a stage, greater than `above`, with which the
+ * stage may need more memory than with one recomputed layer less (a "rise").  If there is none,
+ * returns one more than the layers of the largest chunk.  Such a number newly recomputes, in some
+ * chunk of the stage,
  * - the first layer of a kind, whose backward pass comes last, when FSDP2 has accumulated the
  *   sharded gradients of the others;
  * - or the last layer of a kind, whose output then exists twice. */
@@ -90,6 +92,7 @@ static int64_t next_rise(const struct pz_step_shape *step_shape, const struct pz
     for (uint32_t i = 0; i < kinds->n; i++) {
       int64_t kind_layers = pz_kind_count(kinds, i, start, n);
       if (!kind_layers) continue;
+      /* the numbers with which the first and the last layer of the kind are recomputed */
       int64_t first = fsdp2 ? layers_containing(kinds, i, start, n, 1) : 0;
       int64_t last = layers_containing(kinds, i, start, n, kind_layers);
       if (first > above)
@@ -111,13 +114,14 @@ static double stage_bytes_with(const struct pz_plan_memory *memory,
 }
 
 /* Returns the fewest recomputed layers with which the stage stays within the limit, or -1 if no
- * number is sufficient.  Between two rises (next_rise), the bytes fall with every layer. */
+ * number is sufficient.  Bisects the first range between two rises (next_rise) that reaches the
+ * limit, because there the bytes fall with every layer. */
 static int64_t fewest_layers(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                              const struct pz_plan *plan, int64_t stage, double limit_bytes) {
   int64_t most = largest_chunk_of_stage(shape, plan, stage);
   for (int64_t first = 0, rise; first <= most; first = rise) {
     rise = next_rise(shape, plan, stage, first);
-    int64_t low = first, high = rise - 1;
+    int64_t low = first, high = rise - 1; /* of this range, `high` needs the least memory */
     if (stage_bytes_with(memory, shape, plan, stage, high) > limit_bytes) continue;
     while (low < high) {
       int64_t middle = low + (high - low) / 2;
@@ -138,11 +142,13 @@ static int64_t fewest_layers(const struct pz_plan_memory *memory, const struct p
 static enum pz_recompute_form recompute_form(const struct pz_plan_memory *memory,
                                              const struct pz_plan *plan) {
   enum pz_recompute_form form = pz_framework_recompute_form(plan);
-  bool alike = memory->space->question->uniform || plan->pipeline == PZ_PIPELINE_DUALPIPE;
-  return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
+  bool same_in_all_stages =
+      memory->space->question->uniform || plan->pipeline == PZ_PIPELINE_DUALPIPE;
+  if (same_in_all_stages && form == PZ_RECOMPUTE_BY_STAGE) return PZ_RECOMPUTE_ALIKE;
+  return form;
 }
 
-/* Returns the bytes that a plan needs if all chunks recompute this number of layers, which are set
+/* Returns the bytes that a plan needs if every chunk recomputes this number of layers, which is set
  * in memory->stage_layers. */
 static double plan_bytes_with(const struct pz_plan_memory *memory,
                               const struct pz_step_shape *shape, const struct pz_plan *plan,
@@ -151,8 +157,8 @@ static double plan_bytes_with(const struct pz_plan_memory *memory,
   return needed_bytes(shape, plan, cutoff_bytes);
 }
 
-/* Returns the least bytes that a plan needs with any choice of recomputed layers, or a lower bound
- * above the cutoff.  Sets full recomputation of memory->stage_layers. */
+/* Returns the least bytes that a plan needs with any number of fully recomputed layers, or a lower
+ * bound above the cutoff.  Leaves the numbers that were tried last in the plan. */
 static double least_bytes(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                           struct pz_plan *plan) {
   double bytes = 0, cutoff = memory->cutoff_bytes;
@@ -160,7 +166,7 @@ static double least_bytes(const struct pz_plan_memory *memory, const struct pz_s
   plan->stage_recompute = memory->stage_layers;
   plan->n_stage_recompute = plan->pp;
   for (int64_t i = 0; i < plan->pp && bytes <= cutoff; i++) {
-    /* before each rise, the bytes of a stage are a local minimum */
+    /* bytes of a stage have a local minimum before each rise (next_rise), at layers - 1 */
     int64_t stage = stage_at(plan, i), most = largest_chunk_of_stage(shape, plan, stage);
     double stage_bytes = HUGE_VAL;
     for (int64_t layers = 0; layers <= most;) {
@@ -170,6 +176,7 @@ static double least_bytes(const struct pz_plan_memory *memory, const struct pz_s
     bytes = pz_fmax(bytes, stage_bytes);
   }
   if (recompute_form(memory, plan) == PZ_RECOMPUTE_BY_STAGE || bytes > cutoff) return bytes;
+  /* all stages must recompute the same number of layers: try every number */
   bytes = HUGE_VAL;
   for (int64_t n = 0; n <= largest_chunk_of_plan(shape, plan); n++)
     bytes = pz_fmin(bytes, plan_bytes_with(memory, shape, plan, n, pz_fmin(bytes, cutoff)));
@@ -198,6 +205,8 @@ static bool recompute_within(const struct pz_plan_memory *memory, const struct p
     }
     return true;
   }
+  /* all stages must recompute the same number: the largest one, or more if that needs more
+   * memory */
   int64_t most = largest_chunk_of_plan(shape, plan);
   while (layers <= most && plan_bytes_with(memory, shape, plan, layers, limit_bytes) > limit_bytes)
     layers++;
@@ -207,9 +216,9 @@ static bool recompute_within(const struct pz_plan_memory *memory, const struct p
   return layers <= most;
 }
 
-/* Chooses between full recomputation of all layers and none, for frameworks that cannot choose
- * their number: none if the plan then fits, and for the objective "memory" the one that needs
- * less.  Returns the needed bytes. */
+/* Chooses between full recomputation of all layers and no recomputation, for frameworks that cannot
+ * recompute some of the layers: none if the plan then fits, otherwise the choice that needs less
+ * memory, as always for the objective "memory".  Returns the needed bytes. */
 static double recompute_all_or_none(const struct pz_plan_memory *memory,
                                     const struct pz_step_shape *shape, struct pz_plan *plan) {
   bool minimizes_memory = memory->space->question->objective == PZ_PLAN_MEMORY;
@@ -228,9 +237,9 @@ static double recompute_all_or_none(const struct pz_plan_memory *memory,
   return none_bytes;
 }
 
-/* Sets full recomputation of the fewest layers that memory requires, or for the objective "memory"
- * of the layers that need the least.  Returns the needed bytes; if the plan fits, this may be the
- * size of the HBM as an upper bound. */
+/* Sets full recomputation of the fewest layers with which the plan fits, or for the objective
+ * "memory" of the layers with which it needs the least.  Returns the needed bytes; the size of the
+ * HBM may stand for those of a plan that fits, and HUGE_VAL for those of one that does not. */
 static double choose_recomputed_layers(const struct pz_plan_memory *memory,
                                        const struct pz_step_shape *shape, struct pz_plan *plan) {
   bool minimizes_memory = memory->space->question->objective == PZ_PLAN_MEMORY;
@@ -244,17 +253,19 @@ static double choose_recomputed_layers(const struct pz_plan_memory *memory,
   return recompute_within(memory, shape, plan, least) ? least : HUGE_VAL;
 }
 
-/* Offloads the activations of the fewest layers of each chunk that memory requires, or for the
- * objective "memory" of the layers that need the least, within the memory of the host.  Some
- * frameworks can offload only all layers, others only fewer than all.  Returns the needed bytes. */
+/* Offloads the activations of the fewest layers of each chunk with which the plan fits, or for the
+ * objective "memory" of the layers with which it needs the least, within the memory of the host.
+ * Some frameworks can offload only all layers, others only fewer than all.  Returns the needed
+ * bytes. */
 static double choose_offloaded_layers(const struct pz_plan_memory *memory,
                                       const struct pz_step_shape *shape, struct pz_plan *plan) {
   bool minimizes_memory = memory->space->question->objective == PZ_PLAN_MEMORY;
-  int64_t most = largest_chunk_of_plan(shape, plan), best = -1;
+  enum { NO_CHOICE = -1, ALL_LAYERS = 0 }; /* values of offload_layers besides numbers of layers */
+  int64_t most = largest_chunk_of_plan(shape, plan), best = NO_CHOICE;
   double least_needed_bytes = HUGE_VAL;
   for (int64_t n = 1; n <= most; n++) {
-    plan->offload_layers = n < most ? n : 0; /* 0 stands for all */
-    if (!fits_on_host(memory, shape, plan)) break;
+    plan->offload_layers = n < most ? n : ALL_LAYERS;
+    if (!fits_on_host(memory, shape, plan)) break; /* more layers need more of the host's memory */
     if (!pz_rules_allow(&memory->space->rules, PZ_RULE_RECOMPUTES, plan, &memory->space->model,
                         NULL))
       continue;
@@ -267,11 +278,11 @@ static double choose_offloaded_layers(const struct pz_plan_memory *memory,
   }
   plan->offload_layers = best;
   bool is_of_interest = minimizes_memory || memory->seeks_least;
-  return best >= 0 && is_of_interest ? least_needed_bytes : HUGE_VAL;
+  return best != NO_CHOICE && is_of_interest ? least_needed_bytes : HUGE_VAL;
 }
 
-/* Returns the bytes that a plan needs with the layers that memory chooses, or HUGE_VAL if it
- * exceeds the memory of the host. */
+/* Returns the bytes that a plan needs, and sets in it how many layers are recomputed or offloaded.
+ * Returns HUGE_VAL if it exceeds the memory of the host (see pz_plan_memory_bytes()). */
 double pz_plan_memory_once(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                            struct pz_plan *plan) {
   if (pz_plan_offload_is_open(memory->space->question, plan))
@@ -310,11 +321,11 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *memory, const struct pz_chip
   memory->cutoff_bytes = memory->hbm_bytes;
 }
 
-/* Like pz_plan_memory_once(), with a cache of the bytes and of the chosen layers. */
+/* Like pz_plan_memory_once(), with a cache of the bytes and of the chosen numbers of layers. */
 double pz_plan_memory_bytes(struct pz_call *call, struct pz_plan_memory *memory,
                             const struct pz_step_shape *shape, struct pz_plan *plan) {
   if (!memory->caches) return pz_plan_memory_once(memory, shape, plan);
-  if (memory->cache_arena.total_bytes > MAX_CACHE_BYTES) {
+  if (memory->cache_arena.total_bytes > MAX_CACHE_BYTES) { /* empty the cache */
     pz_arena_release(&memory->cache_arena);
     pz_arena_init(&memory->cache_arena);
     pz_map_init(&memory->cache_index, &memory->cache_arena);

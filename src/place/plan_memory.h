@@ -35,8 +35,8 @@ void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *memory,
 void pz_plan_memory_set_chip(struct pz_plan_memory *memory, const struct pz_chip *chip);
 
 /* Returns the bytes that the fullest stage of a plan needs; if they exceed the cutoff, a lower
- * bound above it.  Returns HUGE_VAL if the plan is not of interest or exceeds the memory of the
- * host.
+ * bound above it.  Returns HUGE_VAL if the plan exceeds the memory of the host, or does not fit and
+ * its bytes are not of interest (seeks_least).
  *
  * Chooses what the plan leaves open: with full recomputation, the fewest recomputed layers with
  * which it fits, or those that need the least memory; with offloaded activations, their number of

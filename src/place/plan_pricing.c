@@ -47,7 +47,8 @@ static bool could_be_best(const struct pz_plan_pricing *pricing, const struct pz
   return is_before(pricing, &bound, &pricing->found.list[pricing->found.n - 1]);
 }
 
-/* Returns a copy of a found plan that outlives the search of its recomputed layers. */
+/* Returns a copy of a found plan whose numbers of recomputed layers by stage are in the memory of
+ * the results, because the next plan overwrites those of the search. */
 struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
                                           const struct pz_plan_pricing *pricing,
                                           const struct pz_found_plan *found) {
@@ -76,9 +77,9 @@ void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *pricing,
 
 /* ---- one plan ------------------------------------------------------------------------------- */
 
-/* Returns the bytes above which a plan is not of interest.  These are the usable bytes of the
- * device; as long as no plan fits, the least that a plan needed; and for the objective "memory",
- * the bytes of the worst of the best plans. */
+/* Returns the bytes above which a plan is not of interest: the usable bytes of the device, or as
+ * long as no plan fits, the least that a plan needed, or for the objective "memory", those of the
+ * worst of the best plans.  With a cache of results they are the same for every plan. */
 static double cutoff_bytes(const struct pz_plan_pricing *pricing) {
   const struct pz_found_plans *found = &pricing->found;
   double hbm_bytes = pricing->memory->hbm_bytes;
@@ -90,8 +91,8 @@ static double cutoff_bytes(const struct pz_plan_pricing *pricing) {
   return by_memory ? found->list[found->n - 1].p.needed_bytes : hbm_bytes;
 }
 
-/* Returns a lower bound of the step of a relaxed plan, in seconds.  That of the first relaxation of
- * the current plan is stored, because most ways to save memory share it. */
+/* Returns a lower bound, in seconds, of the step of a relaxed plan (pz_plan_relaxed).  The bound of
+ * the first relaxation of the current plan is stored, because most ways to save memory share it. */
 double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pricing,
                                struct pz_step_shape *shape, const struct pz_plan *relaxed) {
   const struct pz_plan *first = &pricing->first_relaxed;
@@ -108,8 +109,8 @@ double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pri
   return bound_s;
 }
 
-/* Returns whether the lower bound of the relaxation of a plan excludes it.  The bound with all
- * overlap, which is known after the first overlap of a way, is compared first. */
+/* Returns whether the lower bound of the relaxation of a plan (pz_plan_relaxed) excludes it.  The
+ * bound with all overlap, which is that of the first plan of each way, is compared first. */
 static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_pricing *pricing,
                                       struct pz_step_shape *shape, const struct pz_plan *plan,
                                       bool full_overlap) {
@@ -122,17 +123,19 @@ static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_prici
   return !could_be_best(pricing, &relaxed, bound_s, 0);
 }
 
-/* Prices a plan in one way to save memory.  It is excluded by the lower bound of its relaxation, by
- * memory, or by its own lower bound after memory has chosen its layers; otherwise it is simulated.
- * As long as no plan fits, the plan that needs the least memory is stored. */
+/* Prices a plan with one way to save memory, and keeps it if it is among the best.  It is excluded
+ * by the lower bound of its relaxation, by memory, or by its own lower bound once its numbers of
+ * layers are chosen; otherwise it is simulated.  As long as no plan fits, the plan that needs the
+ * least memory is kept. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
   struct pz_plan_memory *memory = pricing->memory;
   const struct pz_plan_question *question = pricing->space->question;
   bool minimizes_memory = question->objective == PZ_PLAN_MEMORY;
-  bool memory_chooses =
+  bool has_open_layers = /* the computation of memory chooses the number of layers */
       plan->recompute == PZ_RECOMPUTATION_FULL || pz_plan_offload_is_open(question, plan);
+  /* a lower bound can only exclude the plan if there is something to compare it with */
   bool has_rival = pricing->found.n == pricing->top || pricing->cutoff_s > 0;
   if (has_rival && !minimizes_memory &&
       is_excluded_by_relaxation(call, pricing, shape, plan, full_overlap)) {
@@ -156,7 +159,8 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
     certificate->by_memory++;
     return;
   }
-  if ((memory_chooses || minimizes_memory) && has_rival) {
+  /* the bound of other plans is that of their relaxation, which was compared above */
+  if ((has_open_layers || minimizes_memory) && has_rival) {
     double bound_s = pz_step_bound(call, shape->model, plan);
     if (!could_be_best(pricing, plan, bound_s, bytes)) {
       certificate->by_bound++;
@@ -166,8 +170,8 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
   pz_plan_pricing_add(call, pricing, shape, plan);
 }
 
-/* Prices a plan in all its ways to save memory.  If it fits in the first way, which saves none, the
- * other ways are only slower and count as excluded by a bound. */
+/* Prices a plan with all ways to save memory and all overlaps.  If it fits in the first way, which
+ * saves no memory, the other ways are only slower and count as excluded by a bound. */
 static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                        struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ctx;
@@ -177,11 +181,11 @@ static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *sh
   uint64_t by_memory_before = certificate->by_memory;
   bool tries_all_ways = question->pinned & PZ_PLAN_PIN(RECOMPUTE) || space->way[0].activations ||
                         question->objective == PZ_PLAN_MEMORY;
-  pricing->first_bound_s = -1;
-  pz_progress_add(question->progress, 0);
+  pricing->first_bound_s = -1;            /* the bound of the last plan is not valid */
+  pz_progress_add(question->progress, 0); /* lets the user cancel */
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {
-    bool is_first_way = i < space->n_overlaps;
+    bool is_first_way = i < space->n_overlaps; /* overlaps of the same way are consecutive */
     bool full_overlap = i % space->n_overlaps == 0;
     if (full_overlap) pricing->full_overlap_bound_s = -1;
     if (!pz_plan_apply_way(space, plan, i)) continue;
@@ -195,7 +199,7 @@ static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *sh
   }
 }
 
-/* Returns whether the lower bound of a grid allows one of the best plans. */
+/* Returns whether a grid may have one of the best plans, as its lower bound shows. */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
                               const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_plan_grid_plan(pricing->space, grid);
@@ -206,11 +210,11 @@ bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
 void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *pricing,
                           const struct pz_plan_grid *grid) {
   if (pz_plan_pricing_promises(pricing, grid)) {
-    pz_plan_grid_visit(call, pricing->space, grid, false, price_plan, pricing);
+    pz_plan_grid_visit(call, pricing->space, grid, PZ_VISIT_ALL, price_plan, pricing);
     return;
   }
   pz_plan_space_check_stop(call, pricing->space);
-  uint64_t plans = pz_plan_grid_visit(call, pricing->space, grid, false, NULL, NULL);
+  uint64_t plans = pz_plan_grid_visit(call, pricing->space, grid, PZ_VISIT_ALL, NULL, NULL);
   pricing->found.certificate.plans += plans;
   pricing->found.certificate.by_bound += plans;
 }

@@ -31,7 +31,7 @@ void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *pricing,
                           struct pz_plan_space *space, struct pz_plan_memory *memory,
                           struct pz_arena *results);
 
-/* Returns whether the lower bound of a grid allows a plan that is among the best. */
+/* Returns whether a grid may have one of the best plans, as its lower bound shows. */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
                               const struct pz_plan_grid *grid);
 

@@ -35,11 +35,11 @@ struct pz_plan_question {
   bool counts_risk;
   /* Plans whose value is within this fraction of the best one tie with it, or 0 if none do. */
   double tie;
-  double tokens,
-      /* a run over this number of tokens must end within deadline_s, or 0 if no deadline */
-      deadline_s;
+  /* A run over this number of tokens must end within deadline_s, or 0 if there is no deadline. */
+  double tokens, deadline_s;
   uint32_t top; /* number of plans to return; 0 means 1 */
-  /* Number of further plans to return, each the best of another kind (pz_plan_kind). */
+  /* Number of further plans to return, each the best that uses another set of techniques
+   * (pz_plan_kind). */
   uint32_t n_alternatives;
 
   unsigned threads;             /* number of threads, or 0 for one per processor */
@@ -86,14 +86,14 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
 
 enum { PZ_PLAN_KINDS = 64 };
 
-/* Returns the kind of a plan, a number below PZ_PLAN_KINDS: the set of techniques that it uses, of
- * tensor, context, pipeline and expert parallelism, ZeRO 3, and offload. */
+/* Returns the kind of a plan, a number below PZ_PLAN_KINDS: the set of techniques that it uses,
+ * with a bit each for tensor, context, pipeline and expert parallelism, ZeRO 3, and offload. */
 static inline int pz_plan_kind(const struct pz_plan *plan) {
   return (plan->tp > 1) | (pz_plan_cp(plan) > 1) << 1 | (plan->pp > 1) << 2 |
          (pz_plan_ep(plan) > 1) << 3 | (plan->zero == 3) << 4 | (plan->offload != 0) << 5;
 }
 enum {
-  PZ_GRID_KINDS = 15, /* the bits of a kind that all plans of a grid share */
+  PZ_GRID_KINDS = 15, /* the four bits for parallelism, which all plans of a grid share */
   PZ_ZERO_3_KIND = 16,
   PZ_OFFLOAD_KIND = 32
 };

@@ -35,8 +35,9 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
   struct pz_plan defaults = *plan, none = pz_plan_default();
   uint64_t searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
-    enum pz_plan_kind kind = pz_plan_field((enum pz_plan_field)i)->kind;
-    if (kind == PZ_PLAN_KIND_COUNT || kind >= PZ_PLAN_KIND_LIST) searched |= UINT64_C(1) << i;
+    enum pz_plan_kind type = pz_plan_field((enum pz_plan_field)i)->kind;
+    bool has_no_default = type == PZ_PLAN_KIND_COUNT || type >= PZ_PLAN_KIND_LIST;
+    if (has_no_default) searched |= UINT64_C(1) << i;
     if (searched >> i & 1) pz_plan_field_copy(&defaults, &none, (enum pz_plan_field)i);
   }
   defaults.recompute_modules = 0;
@@ -75,8 +76,8 @@ static void check_question(struct pz_call *call, const struct pz_plan_question *
 enum {
   KEY_NUMBERS = 13,
   KEY_GRID_NUMBERS = 4,      /* how many numbers of a plan are at least those of its grid */
-  KEY_RECOMPUTED_LAYERS = 7, /* index of the number of recomputed layers */
-  KEY_OFFLOADED_LAYERS = 10
+  KEY_RECOMPUTATION = 7,     /* index of the rank of the recomputation */
+  KEY_OFFLOADED_LAYERS = 10, /* index of the number of offloaded layers */
 };
 
 /* The numbers by which plans are compared for simplicity, most important first; less is simpler. */
@@ -92,7 +93,7 @@ static struct simplicity plan_simplicity(const struct pz_plan_space *space,
                                                             [PZ_RECOMPUTATION_HALF] = 3,
                                                             [PZ_RECOMPUTATION_FULL] = 4};
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
-  int64_t unvalidated = 0, recomputed = 0, offloaded = 0;
+  int64_t unvalidated = 0, recomputed = 0, offloaded = 0; /* features; layers of all chunks */
   if (space->question->counts_risk)
     unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(plan, &space->features), NULL);
   for (int64_t chunk = 0; plan->offload && chunk < plan->pp * plan->vpp; chunk++)
@@ -101,6 +102,7 @@ static struct simplicity plan_simplicity(const struct pz_plan_space *space,
        chunk++)
     recomputed += pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(&shape, (uint32_t)chunk),
                                             pz_plan_chunk_layers(plan, space->n_layers, chunk));
+  /* the fraction of the optimizer on the host is counted in millionths */
   return (struct simplicity){
       {unvalidated,
        (plan->tp > 1) + (pz_plan_cp(plan) > 1) + (pz_plan_ep(plan) > 1) + (plan->pp > 1),
@@ -121,8 +123,8 @@ static int compare_simplicity(const struct simplicity *a, const struct simplicit
 /* A search for the simplest plan whose value is within the limit. */
 struct tie_search {
   struct pz_plan_pricing *pricing;
-  double limit_value; /* largest value that ties with the best plan */
-  struct simplicity simplest;
+  double limit_value;         /* largest value that ties with the best plan */
+  struct simplicity simplest; /* of the simplest plan so far */
 };
 
 /* Returns whether a plan with this step, in seconds, meets the deadline and ties with the best
@@ -134,23 +136,24 @@ static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *
   return in_time && pz_plan_value(ties->pricing->space, plan, step_s, 0) <= ties->limit_value;
 }
 
-/* Tries a plan in one way.  Keeps it if it is simpler than the simplest plan so far, ties with
- * the best plan, and fits. */
+/* Tries a plan with one way to save memory.  Keeps it if it is simpler than the simplest plan so
+ * far, ties with the best plan, and fits.  Tests that cost least come first. */
 static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
                             struct pz_step_shape *shape, struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ties->pricing;
   struct pz_plan_memory *memory = pricing->memory;
   const struct pz_plan_question *question = pricing->space->question;
+  /* which numbers of layers are open, so that the memory of the chip decides them below */
   bool open_offload = pz_plan_offload_is_open(question, plan);
   bool open_recompute = plan->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
   struct simplicity simplicity = plan_simplicity(pricing->space, plan);
-  /* Before memory has chosen the layers, only the numbers up to that of the layers are known.
-   * At least one layer is recomputed, because no recomputation is a way of its own, unless full
-   * recomputation is pinned. */
+  /* Only the numbers of its simplicity before the open layers are known.  The rank of a
+   * recomputation is at least 1, because none is another way, unless full recomputation is
+   * pinned. */
   int n_known = KEY_NUMBERS;
   if (open_recompute) {
-    simplicity.number[KEY_RECOMPUTED_LAYERS] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
-    n_known = KEY_RECOMPUTED_LAYERS + 1;
+    simplicity.number[KEY_RECOMPUTATION] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
+    n_known = KEY_RECOMPUTATION + 1;
   } else if (open_offload) {
     n_known = KEY_OFFLOADED_LAYERS;
   }
@@ -169,13 +172,13 @@ static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
   pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &found);
 }
 
-/* Tries a plan of a grid in all its ways. */
+/* Tries a plan of a grid with all ways to save memory and all overlaps. */
 static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                              struct pz_plan *plan) {
   struct tie_search *ties = ctx;
   struct pz_plan_space *space = ties->pricing->space;
-  ties->pricing->first_bound_s = -1;
-  pz_progress_add(space->question->progress, 0);
+  ties->pricing->first_bound_s = -1;             /* the bound of the last plan is not valid */
+  pz_progress_add(space->question->progress, 0); /* lets the user cancel */
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++)
     if (pz_plan_apply_way(space, plan, i)) try_simpler_way(call, ties, shape, plan);
@@ -194,8 +197,9 @@ static int by_simplicity(const void *a, const void *b) {
   return order ? order : (first->grid > second->grid) - (first->grid < second->grid);
 }
 
-/* Finds the simplest plan that ties with the best.  Grids are visited from the simplest on, so that
- * most of them are excluded by their degrees. */
+/* Finds the simplest plan that ties with the best.  Grids, sets of plans with the same parallel
+ * degrees and microbatch size, are visited from the simplest degrees on, and the visit ends where
+ * the degrees alone are less simple than the simplest plan so far. */
 static void find_simplest(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_space *space = pricing->space;
@@ -217,8 +221,8 @@ static void find_simplest(struct pz_call *call, void *ctx) {
   pz_plan_begin_progress(call, question, "simplest", "grids", n_ties);
   for (uint32_t i = 0; i < n_ties; i++) {
     if (compare_simplicity(&tie_grids[i].key, &ties.simplest, KEY_GRID_NUMBERS) > 0) break;
-    pz_plan_grid_visit(call, space, pz_grid_at(space, tie_grids[i].grid), false, try_simpler_plan,
-                       &ties);
+    pz_plan_grid_visit(call, space, pz_grid_at(space, tie_grids[i].grid), PZ_VISIT_ALL,
+                       try_simpler_plan, &ties);
     pz_progress_add(question->progress, 1);
   }
 }
@@ -243,8 +247,8 @@ static void price_sorted_grids(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Runs a phase of the search.  Returns false if it was stopped, so that the best plans so far are
- * the answer.  Raises PZ_STOPPED if there are none. */
+/* Runs a phase of the search.  Returns false if the user or the time limit stopped it, so that the
+ * best plans so far are the answer.  Raises PZ_STOPPED if there are none. */
 static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_call_fn *phase,
                       void *ctx) {
   struct pz_error err = {0};
@@ -254,9 +258,9 @@ static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_
   return false;
 }
 
-/* Prices all grids, lowest bound first.  If this is stopped, the gap of the certificate is that of
- * the current grid, because no plan of this grid or a later one is better than its bound.  If no
- * plan fits, prices the plan that needs the least memory. */
+/* Prices all grids, lowest bound first.  If this is stopped, the gap of the certificate is that to
+ * the bound of the current grid, because no plan of this grid or a later one is better.  If no plan
+ * fits, prices the one that needs the least memory. */
 static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
   struct pz_plan_space *space = pricing->space;
   struct pz_found_plans *found = &pricing->found;
@@ -268,14 +272,15 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
     found->stopped = true;
     found->certificate.gap = pz_fmax(0, 1 - loop.grid->bound / value);
   }
-  if (!found->certificate.plans) pz_plan_space_refuse(call, space);
+  if (!found->certificate.plans) pz_plan_space_refuse(call, space); /* the space is empty */
   if (found->n) found->has_least = false;
   if (found->has_least)
     found->least.p = pz_step_price(call, pricing->least_shape->model, &found->least.plan, NULL);
 }
 
-/* Appends to the found plans the best plan of each kind (pz_plan_kind) other than that of the
- * simplest plan, best first, if its step is at most KIND_STEP_FACTOR times the best. */
+/* Appends to the found plans the best plan of each other kind, best first, if its step is at most
+ * KIND_STEP_FACTOR times the best.  The kind of a plan (pz_plan_kind) is the set of techniques that
+ * it uses; that of the simplest plan is left out. */
 static void find_kinds(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_space *space = pricing->space;
@@ -284,12 +289,13 @@ static void find_kinds(struct pz_call *call, void *ctx) {
   struct pz_found_plan *list = pz_alloc(&results, found->n + PZ_PLAN_KINDS, sizeof *list);
   double limit_s = KIND_STEP_FACTOR * found->list[0].p.step_s;
   if (pricing->cutoff_s > 0) limit_s = pz_fmin(pricing->cutoff_s, limit_s);
-  memcpy(list, found->list, found->n * sizeof *list);
+  memcpy(list, found->list, found->n * sizeof *list); /* a copy with room for the other kinds */
   found->list = list;
   for (int kind = 0; kind < PZ_PLAN_KINDS; kind++) {
     bool offloads = kind & PZ_OFFLOAD_KIND;
     if (kind == pz_plan_kind(&found->simplest.plan)) continue;
     if (offloads && !space->question->plan.offload) continue;
+    /* search the best plan of this kind among the grids that may have it */
     struct pz_found_plan best;
     struct pz_plan_pricing of_kind = *pricing;
     of_kind.found = (struct pz_found_plans){.list = &best};
@@ -299,7 +305,7 @@ static void find_kinds(struct pz_call *call, void *ctx) {
     for (uint32_t i = 0; i < space->grids.n; i++) {
       const struct pz_plan_grid *grid = pz_grid_at(space, i);
       struct pz_plan plan = pz_plan_grid_plan(space, grid);
-      bool can_have_degrees = !((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS);
+      bool can_have_degrees = (pz_plan_kind(&plan) & PZ_GRID_KINDS) == (kind & PZ_GRID_KINDS);
       if (!can_have_degrees || !pz_plan_pricing_promises(&of_kind, grid)) continue;
       if (kind & PZ_ZERO_3_KIND) { /* the framework may lack ZeRO 3 for the degrees of the grid */
         plan.zero = 3;
@@ -309,6 +315,7 @@ static void find_kinds(struct pz_call *call, void *ctx) {
       pz_plan_pricing_grid(call, &of_kind, grid);
     }
     if (!of_kind.found.n) continue;
+    /* insert it behind the plans of other kinds that are better */
     double value = pz_plan_value(space, &best.plan, best.p.step_s, best.p.needed_bytes);
     uint32_t at = found->n + found->n_kinds;
     for (; at > found->n; at--) {
@@ -344,7 +351,7 @@ static void search_space(struct pz_call *call, void *ctx) {
   pz_plan_space_init(space, question, call->arena);
   pz_defer(call, pz_plan_space_release, space);
   pz_plan_space_list(call, space);
-  pz_plan_memory_init(call, &memory, space, false);
+  pz_plan_memory_init(call, &memory, space, false); /* without a cache for other chips */
   pz_plan_memory_set_chip(&memory, question->job.chip);
   pz_plan_pricing_init(&results, &pricing, space, &memory, search->results);
   struct pz_found_plans *found = &pricing.found;

@@ -100,9 +100,10 @@ double pz_step_shape_share(const struct pz_plan_question *question,
          (double)(shape->mbs * question->plan.devices);
 }
 
-/* Lists the variants: each dispatcher that the framework has on this chip, without CUDA graphs, and
- * with CUDA graphs of all modules that it can capture.  The first variant is that of the question,
- * or the framework's default. */
+/* Lists the variants, which differ in the dispatcher of tokens to experts and in CUDA graphs: each
+ * dispatcher that the framework has on this chip, with the CUDA graphs of the question, and with
+ * graphs of all modules that the framework can capture.  The first variant is that of the
+ * question. */
 static void list_variants(struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   const struct pz_plan *given = &question->plan;
@@ -114,17 +115,18 @@ static void list_variants(struct pz_plan_space *space) {
   if (open_fields & PZ_PLAN_PIN(CUDA_GRAPHS))
     graphs = pz_framework_graph_modules(given->framework, question->job.chip, &space->model,
                                         question->without);
-  for (int i = -1; i < PZ_DISPATCHERS; i++) {
-    int dispatcher = i < 0 ? given->dispatcher : i; /* the given dispatcher comes first */
-    if (i >= 0 && (i == given->dispatcher || !(dispatchers >> i & 1))) continue;
+  enum { GIVEN = -1 }; /* the dispatcher of the question, which comes first */
+  for (int i = GIVEN; i < PZ_DISPATCHERS; i++) {
+    int dispatcher = i == GIVEN ? given->dispatcher : i;
+    if (i != GIVEN && (i == given->dispatcher || !(dispatchers >> i & 1))) continue;
     space->variant[space->n_variants++] = (struct pz_plan_variant){dispatcher, given->cuda_graphs};
     if (graphs && graphs != given->cuda_graphs)
       space->variant[space->n_variants++] = (struct pz_plan_variant){dispatcher, graphs};
   }
 }
 
-/* Returns the seconds of one of several microbatches through all layers, in a pipeline order and
- * without recomputation.  On a torus only kernels are counted, because there the time of
+/* Returns the seconds of one of `microbatches` microbatches through all layers, in a pipeline order
+ * and without recomputation.  On a torus only kernels are counted, because there the time of
  * collectives depends on the size of the job. */
 static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_space *space,
                                     struct pz_step_shape *shape, uint32_t variant,
@@ -173,23 +175,23 @@ static double fastest_microbatch_s(struct pz_call *call, const struct pz_plan_sp
   return least_s;
 }
 
-/* Sets the seconds of a microbatch of a shape in every variant.  A variant that only changes the
- * dispatcher is skipped without expert parallelism, where no tokens are sent. */
+/* Sets the seconds of a microbatch of a shape in every variant.  Without expert parallelism no
+ * tokens are sent, so that variants with another dispatcher are skipped. */
 void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
                         struct pz_step_shape *shape) {
   for (uint32_t variant = 0; variant < space->n_variants; variant++) {
     struct pz_shape_time *time = &shape->time[variant];
     bool same_dispatcher = space->variant[variant].dispatcher == space->variant[0].dispatcher;
     if (shape->ep == 1 && !same_dispatcher) continue;
-    time->several_s = fastest_microbatch_s(call, space, shape, variant, 2);
+    time->several_s = fastest_microbatch_s(call, space, shape, variant, 2); /* 2: several */
     time->single_s = time->several_s;
     if (!shape->always_several)
       time->single_s = fastest_microbatch_s(call, space, shape, variant, 1);
   }
 }
 
-/* Returns what the search minimises: bytes, seconds, or device-seconds as the cost, with times
- * raised by the expected error of the prediction if the question counts it. */
+/* Returns what the search minimises: bytes, seconds, or device-seconds (cost).  Times are raised by
+ * the expected error of their prediction if the question counts it. */
 double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *plan, double step_s,
                      double needed_bytes) {
   const struct pz_plan_question *question = space->question;
@@ -295,10 +297,10 @@ static bool set_allowed_way(const struct pz_plan_space *space, struct pz_plan *p
 static const int optional_overlap[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP,
                                        PZ_OVERLAP_EP | PZ_OVERLAP_TP};
 
-/* Determines in which ways a plan that the plain rules of the framework allow can be run, and
- * stores them in space->ways.  Without replicas, ZeRO is only of use in ways that need it, or if it
- * makes the state smaller: some frameworks have short moments and 8-bit weights only with a sharded
- * optimizer, unless that is on the host. */
+/* Finds the combinations of recomputation and offload ("ways") with which the framework can run a
+ * plan that its plain rules allow, and stores them in space->ways.  ZeRO without replicas, which
+ * shards nothing, is only allowed if the framework lacks the way without ZeRO, or has moments of
+ * fewer bits or 8-bit weights only with a sharded optimizer. */
 static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   bool experts = space->model.experts > 0;
@@ -306,18 +308,19 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   bool is_pinned = space->question->pinned & PZ_PLAN_PIN(ZERO);
   bool shards_nothing = plan->zero && !has_replicas && !is_pinned;
   bool can_drop_16bit_weights = framework->transformer_engine && !(framework->fp8_weight_bytes > 0);
-  bool can_shard = true, asked = false; /* rules about sharding do not depend on the way */
+  bool can_shard = true,
+       knows_can_shard = false; /* the same for all ways, so that it is asked once */
   space->ways.n = 0;
   for (size_t i = 0; i < space->n_ways; i++) {
     space->ways.allowed[i] = false;
     bool has_recomputation = space->recomputations >> space->way[i].recompute & 1;
-    if (!has_recomputation || (asked && !can_shard)) continue;
+    if (!has_recomputation || !can_shard) continue;
     set_way(space, plan, &space->way[i]);
     /* without expert parallelism the overlap does not depend on the way */
-    if (!asked || plan->ep > 1) pz_plan_set_derived(space, plan);
-    if (!asked)
+    if (!knows_can_shard || plan->ep > 1) pz_plan_set_derived(space, plan);
+    if (!knows_can_shard)
       can_shard = pz_rules_allow(&space->rules, PZ_RULE_SHARDS, plan, &space->model, NULL);
-    asked = true;
+    knows_can_shard = true;
     space->ways.allowed[i] = can_shard && can_recompute(space, plan);
     space->ways.overlap[i] = plan->overlap;
     if (shards_nothing && space->ways.allowed[i]) {
@@ -329,16 +332,18 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
       space->ways.allowed[i] =
           has_smaller_state || !set_allowed_way(space, &unsharded, &space->way[i]);
     }
-    for (size_t overlap = 0; overlap < space->n_overlaps && space->ways.allowed[i]; overlap++)
-      space->ways.n += (pz_plan_effective_overlap(plan) & optional_overlap[overlap]) ==
-                       optional_overlap[overlap];
+    for (size_t k = 0; k < space->n_overlaps && space->ways.allowed[i]; k++) {
+      int removed = optional_overlap[k]; /* counts only if the plan has this overlap */
+      space->ways.n += (pz_plan_effective_overlap(plan) & removed) == removed;
+    }
   }
 }
 
-/* Applies a combination of a way to save memory and an overlap.  Returns whether it is allowed. */
-bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t way) {
-  size_t i = way / space->n_overlaps;
-  int removed = optional_overlap[way % space->n_overlaps];
+/* Applies a combination of a way to save memory and a removed overlap to a plan.  Returns whether
+ * the framework allows the way, and the plan has the overlap that is removed. */
+bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t choice) {
+  size_t i = choice / space->n_overlaps;
+  int removed = optional_overlap[choice % space->n_overlaps];
   set_way(space, plan, &space->way[i]);
   plan->overlap = space->ways.overlap[i];
   bool has_overlap = (pz_plan_effective_overlap(plan) & removed) == removed;
@@ -346,9 +351,9 @@ bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, 
   return has_overlap && space->ways.allowed[i];
 }
 
-/* Lists the ways: each recomputation, without and with offloaded activations, and with the fraction
- * of the optimizer on the host that the question states, or with 0, 1/4, 1/2, 3/4 and 1.  Also sets
- * the number of choices of overlapped collectives. */
+/* Lists the ways to save memory: each recomputation, without and with offloaded activations, and
+ * with the fraction of the optimizer on the host that the question states, or if it states none,
+ * with 0, 1/4, 1/2, 3/4 and 1.  Also sets how many overlaps are tried with each way. */
 static void list_ways(struct pz_plan_space *space) {
   static const enum pz_recomputation recomputations[PZ_PLAN_RECOMPUTATIONS] = {
       PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
@@ -371,8 +376,9 @@ static void list_ways(struct pz_plan_space *space) {
 
 /* ---- what the framework supports ------------------------------------------------------------ */
 
-/* Returns a plan with which rules of a framework are probed: its degrees and its batch of 64
- * satisfy every divisibility rule. */
+/* Returns a plan with pp stages and this ZeRO stage, with which the rules of a framework are asked
+ * what it supports at all.  Its other degrees and its batch satisfy every rule about
+ * divisibility. */
 static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, int zero) {
   struct pz_plan plan = space->question->plan;
   plan.tp = plan.cp = plan.ep = plan.mbs = plan.vpp = 1;
@@ -408,6 +414,7 @@ static unsigned find_recomputations(const struct pz_plan_space *space) {
 /* Returns the set of pipeline orders (bits 1 << enum) that the framework has.  GPipe is no better
  * than 1F1B and is used only if it is pinned. */
 static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
+  /* a model whose embedding and number of layers exclude no order */
   struct pz_model_shape any_size = space->model;
   unsigned orders = 0;
   any_size.tied = false;
@@ -415,8 +422,8 @@ static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
   for (int i = 0; i < PZ_PIPELINES; i++)
     for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan plan = probe_plan(space, 4, zero);
-      uint32_t chunks = pz_pipeline_chunks((enum pz_pipeline_order)i);
-      plan.vpp = chunks ? chunks : 2;
+      uint32_t required_vpp = pz_pipeline_chunks((enum pz_pipeline_order)i);
+      plan.vpp = required_vpp ? required_vpp : 2; /* interleaving has no required number */
       plan.pipeline = i;
       if (i == PZ_PIPELINE_GPIPE && !(space->question->pinned & PZ_PLAN_PIN(PIPELINE))) continue;
       plan.overlap = pz_framework_overlap(&plan, &any_size);
@@ -442,7 +449,7 @@ static bool framework_can_run(const struct pz_plan_space *space,
         plan.pp = pp;
         plan.zero = zero;
         plan.dp = pz_max(pz_min(replicas[index], MAX_PROBED_REPLICAS), 1);
-        plan.batch = 4 * plan.mbs * plan.dp;
+        plan.batch = 4 * plan.mbs * plan.dp; /* 4 microbatches, which the stages divide */
         if (pp > 1 && space->n_layers < 2) continue;
         for (size_t k = 0; k < space->n_ways; k++)
           if (set_allowed_way(space, &plan, &space->way[k])) return true;
@@ -545,7 +552,8 @@ static void open_shape_task(struct pz_call *task, void *ctx, size_t i, unsigned 
   opened.shape->model = NULL;
 }
 
-/* Opens all shapes in parallel, and removes those that the layers of the model do not allow. */
+/* Makes and times the step models of all shapes in parallel, and removes the shapes that the layers
+ * of the model do not allow.  Raises the error of the first of these if no shape remains. */
 static void open_shapes(struct pz_call *call, struct pz_plan_space *space) {
   struct pz_call scratch = pz_scratch(call);
   struct pz_error *refusals = pz_alloc(&scratch, space->shapes.n, sizeof *refusals);
@@ -598,9 +606,9 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *question,
   return (double)microbatches * microbatch_s / (double)grid->pp * (1 + waiting);
 }
 
-/* Appends a grid in all variants that differ for its shape, if its replicas divide the batch and
- * the experts, and its devices are a part of one node, whole nodes, or of each of several nodes the
- * largest power of two of its devices (64 of a domain of 72). */
+/* Appends a grid, once for each variant that matters for its shape, if question, batch and experts
+ * allow its stages and replicas.  Its devices must be a part of one node, whole nodes, or in each
+ * of several nodes the largest power of two (64 devices in a node of 72). */
 static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct pz_plan_grid grid) {
   const struct pz_plan_question *question = space->question;
   const struct pz_step_shape *shape = pz_shape_at(space, grid.shape);
@@ -614,8 +622,9 @@ static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct p
   int64_t node_part = 1, node = space->devices_per_node;
   bool has_devices = devices <= available && (!question->all_devices || devices == available);
   if (!experts_divide || !has_devices) return;
-  while (2 * node_part <= node) node_part *= 2;
-  if (devices > node && devices % node) {
+  while (2 * node_part <= node) node_part *= 2; /* the largest power of two */
+  bool fills_nodes = devices <= node || devices % node == 0;
+  if (!fills_nodes) { /* uses node_part devices of each of several nodes */
     int64_t most_parts = available % node ? available / node_part : available / node;
     if (devices % node_part || devices / node_part > most_parts) return;
   }
@@ -642,7 +651,7 @@ int pz_plan_grid_order(const void *a, const void *b) {
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
 /* Returns whether question, framework, layers and microbatches allow the plan's pipeline order with
- * its number of chunks.  With a single stage all orders are the same and count as 1F1B. */
+ * its chunks per stage (vpp).  With a single stage all orders are the same and count as 1F1B. */
 static bool can_order(const struct pz_plan_space *space, const struct pz_plan *plan) {
   int64_t chunks = plan->pp * plan->vpp, microbatches = plan->batch / (plan->mbs * plan->dp);
   if (!PZ_PLAN_ALLOWS(space->question, PIPELINE, pipeline, plan->pipeline)) return false;
@@ -659,20 +668,21 @@ static bool can_order(const struct pz_plan_space *space, const struct pz_plan *p
   double events = 2.0 * (double)chunks * (double)microbatches; /* forward and backward passes */
   if (chunks > MAX_CHUNKS || events > PZ_PIPELINE_MOST_EVENTS) return false;
   if (is_v && !pz_pipeline_can_run(&shape)) return false;
-  if (plan->vpp == 1) return space->n_layers >= plan->pp;
-  return plan->pp > 1 && (is_v || microbatches % plan->pp == 0);
+  if (plan->vpp == 1) return space->n_layers >= plan->pp; /* each stage has a layer */
+  bool can_interleave = is_v || microbatches % plan->pp == 0;
+  return plan->pp > 1 && can_interleave;
 }
 
 /* Returns whether the plan's ZeRO stage is tried.  Stage 1 is tried even without replicas, because
  * some frameworks have an optimizer on the host, or state in fewer bits, only with it.  With
- * `dominant`, stage 0 is left out if stage 1, which is never worse, is possible. */
+ * PZ_VISIT_DOMINANT, stage 0 is left out if stage 1 is possible and never worse. */
 static bool tries_zero_stage(const struct pz_plan_space *space, const struct pz_plan *plan,
-                             bool dominant) {
+                             enum pz_plan_visit which) {
   bool is_pinned = space->question->pinned & PZ_PLAN_PIN(ZERO);
   bool has_replicas = pz_plan_replicas(plan) > 1 || pz_plan_expert_replicas(plan) > 1;
   if (is_pinned && space->question->plan.zero != plan->zero) return false;
   if (!is_pinned && !has_replicas && plan->zero > 1) return false;
-  if (!dominant || plan->zero > 0) return true;
+  if (which == PZ_VISIT_ALL || plan->zero > 0) return true;
   struct pz_plan sharded = *plan;
   sharded.zero = 1;
   bool stage_1_is_better = pz_plan_replicas(plan) > 1 && !plan->shard && plan->grad_bytes >= 2;
@@ -682,7 +692,8 @@ static bool tries_zero_stage(const struct pz_plan_space *space, const struct pz_
 
 /* Lists the divisions of the layers among the chunks: the even one, and those in which every chunk
  * between the first and the last has middle_layers, the rounded-up mean or one more.  The first and
- * the last chunk then share the remaining layers in every way with at most middle_layers each. */
+ * the last chunk then share the remaining end_layers, with at most middle_layers each.  Two chunks
+ * share all layers in every way. */
 static void list_divisions(struct pz_call *call, struct pz_plan_space *space,
                            const struct pz_plan *plan) {
   int64_t layers = space->n_layers, chunks = plan->pp * plan->vpp;
@@ -690,12 +701,12 @@ static void list_divisions(struct pz_call *call, struct pz_plan_space *space,
   int64_t even_first = pz_plan_chunk_layers(plan, layers, 0);
   int64_t even_last = pz_plan_chunk_layers(plan, layers, chunks - 1);
   space->divisions.n = 0;
-  pz_append(call, &space->divisions, NULL);
+  pz_append(call, &space->divisions, NULL); /* zeroes, which stand for the even division */
   if (space->question->only_even || chunks == 1) return;
-  for (int64_t middle_layers = mean_layers; middle_layers <= mean_layers + (chunks > 2);
-       middle_layers++) {
-    int64_t end_layers = layers - (chunks - 2) * middle_layers,
-            most = chunks == 2 ? layers - 1 : middle_layers;
+  int64_t most_middle_layers = chunks > 2 ? mean_layers + 1 : mean_layers;
+  for (int64_t middle_layers = mean_layers; middle_layers <= most_middle_layers; middle_layers++) {
+    int64_t end_layers = layers - (chunks - 2) * middle_layers;
+    int64_t most = chunks == 2 ? layers - 1 : middle_layers;
     for (int64_t first = pz_max(1, end_layers - most); first <= pz_min(most, end_layers - 1);
          first++) {
       struct plan_division division = {first, end_layers - first};
@@ -707,7 +718,7 @@ static void list_divisions(struct pz_call *call, struct pz_plan_space *space,
 
 /* An enumeration of the plans of a grid.  Without fn they are only counted. */
 struct grid_visit {
-  bool dominant;
+  enum pz_plan_visit which;
   pz_plan_fn *fn;
   void *ctx;
   uint64_t plans; /* number of plans, each counted in all its ways */
@@ -717,8 +728,9 @@ struct grid_visit {
   bool can_run[PZ_PIPELINES], is_cached[PZ_PIPELINES];
 };
 
-/* Visits the plans of a grid with given chunks and pipeline order, for every ZeRO stage and
- * division of layers.  Rules distinguish only even and uneven divisions. */
+/* Visits the plans of a grid with the chunks and the pipeline order of `plan`, for every ZeRO stage
+ * and division of layers.  Rules are asked only where their answer may differ: for the even
+ * division and the first uneven one, and again for other chunks unless the answers are cached. */
 static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
                          struct pz_step_shape *shape, struct pz_plan *plan,
                          struct grid_visit *visit) {
@@ -734,11 +746,12 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   if (!visit->can_run[order]) return;
   list_divisions(call, space, plan);
   for (; plan->zero <= 3; plan->zero++) {
-    if (!tries_zero_stage(space, plan, visit->dominant)) continue;
+    if (!tries_zero_stage(space, plan, visit->which)) continue;
     if (is_cached) space->ways = visit->ways[order][plan->zero];
     for (uint32_t i = 0; i < space->divisions.n; i++) {
       const struct plan_division *division = pz_vec_at(&space->divisions, struct plan_division, i);
-      bool is_new_case = i == 0 || (i == 1 && space->rules.depends_on_division);
+      bool is_even = i == 0, is_first_uneven = i == 1;
+      bool is_new_case = is_even || (is_first_uneven && space->rules.depends_on_division);
       plan->first_layers = division->first;
       plan->last_layers = division->last;
       if (!is_cached && is_new_case) find_ways(space, plan);
@@ -751,19 +764,19 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
   visit->is_cached[order] = can_cache;
 }
 
-/* Visits the plans of a grid for every number of chunks and every pipeline order.  Returns their
- * number, each counted in all its ways. */
+/* Calls fn for the plans of a grid with every number of chunks and every pipeline order, unless fn
+ * is NULL.  Returns the number of plans, each counted once for every way in which it can be run. */
 uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
-                            const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn,
-                            void *ctx) {
-  struct grid_visit visit = {.dominant = dominant, .fn = fn, .ctx = ctx};
+                            const struct pz_plan_grid *grid, enum pz_plan_visit which,
+                            pz_plan_fn *fn, void *ctx) {
+  struct grid_visit visit = {.which = which, .fn = fn, .ctx = ctx};
   struct pz_step_shape *shape = pz_shape_at(space, grid->shape);
   if (fn) pz_step_shape_open(call, space->question, shape);
   struct pz_plan plan = pz_plan_grid_plan(space, grid);
   int64_t most_vpp = plan.pp == 1 ? 1 : (space->n_layers + 2) / plan.pp;
   for (int64_t k = 1; k <= most_vpp; k++) {
     /* plans with more chunks dominate others and come first */
-    plan.vpp = dominant ? most_vpp + 1 - k : k;
+    plan.vpp = which == PZ_VISIT_DOMINANT ? most_vpp + 1 - k : k;
     /* several chunks per stage must divide the layers, or the layers plus embedding and head */
     int64_t layers = space->n_layers, chunks = plan.pp * plan.vpp;
     bool can_divide = layers % chunks == 0 || (layers + 2) % chunks == 0;
@@ -777,9 +790,10 @@ uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
   return visit.plans;
 }
 
-/* Raises the reason why the space is empty.  To find out whether the framework refuses every plan
- * with the pinned fields, small degrees are probed for the others, with every ZeRO stage and with
- * the fewest and twice the fewest replicas that ep and sharding require. */
+/* Raises an error that says why the space is empty: the framework refuses every plan with the
+ * pinned fields, or else the degrees divide nothing.  Asks the rules of the framework about plans
+ * with small values of the other fields, every ZeRO stage, and the fewest replicas that are
+ * possible or twice as many. */
 _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *space) {
   struct pz_plan plan = space->question->plan;
   struct pz_error why = {0};
@@ -790,16 +804,17 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
   bool needs_stages =
       plan.vpp > 1 || (pinned & PZ_PLAN_PIN(PIPELINE) && plan.pipeline != PZ_PIPELINE_1F1B);
   if (needs_stages && !(pinned & PZ_PLAN_PIN(PP))) plan.pp = 2;
-  uint32_t chunks = pinned & PZ_PLAN_PIN(PIPELINE)
-                        ? pz_pipeline_chunks((enum pz_pipeline_order)plan.pipeline)
-                        : 1;
-  if (!(pinned & PZ_PLAN_PIN(VPP)) && chunks != 1) plan.vpp = 2;
+  uint32_t required_vpp = pinned & PZ_PLAN_PIN(PIPELINE)
+                              ? pz_pipeline_chunks((enum pz_pipeline_order)plan.pipeline)
+                              : 1;
+  if (!(pinned & PZ_PLAN_PIN(VPP)) && required_vpp != 1) plan.vpp = 2;
   int64_t most_dp = pz_max(plan.devices / (plan.tp * pz_plan_cp(&plan) * plan.pp), 1);
   plan.sp = pinned & PZ_PLAN_PIN(SP) ? plan.sp : plan.tp > 1;
   if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
     plan.pipeline = plan.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) plan.recompute = PZ_RECOMPUTATION_NONE;
   set_offload(space, &plan, &space->way[0]);
+  /* ask the rules of the framework */
   bool is_allowed = false;
   for (int zero = 0; zero <= 3 && !is_allowed; zero++)
     for (int multiple = 2; multiple >= 1 && !is_allowed; multiple--) {
@@ -821,8 +836,8 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
 
 /* ---- the whole space ------------------------------------------------------------------------ */
 
-/* Reads heads and layers from the model's graph on one device, determines what the framework
- * supports, and lists the variants, ways and shapes. */
+/* Reads and checks heads and layers of the model's graph on one device, determines what the
+ * framework supports, and lists the variants, ways to save memory, and shapes of the space. */
 static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   struct pz_step_shape one_device = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};

@@ -4,8 +4,8 @@
  * A shape fixes the microbatch size and the sizes of the parallel groups; its plans share one step
  * model.  A grid adds the numbers of pipeline stages and replicas, and has a lower bound for all
  * its plans.  The plans of a grid differ in chunks, pipeline order, ZeRO stage and division of
- * layers.  Each plan can be run in several ways: combinations of recomputation, offload and
- * overlap.
+ * layers.  Each plan can be run in several ways, which differ in recomputation, offload and
+ * overlap of communication.
  *
  * The space knows nothing about prices, except the layer times of each shape. */
 #ifndef PZ_PLACE_PLAN_SPACE_H
@@ -18,7 +18,8 @@
 
 enum { PZ_PLAN_VARIANTS = 6 };
 
-/* Seconds of a microbatch through all layers, if it is the only one of a step or not. */
+/* Seconds of a microbatch through all layers, if it is the only one of a step, and if it is one of
+ * several. */
 struct pz_shape_time {
   double single_s, several_s;
 };
@@ -53,9 +54,9 @@ struct pz_plan_grid {
   double bound;   /* lower bound of their value (pz_plan_value) */
 };
 
-/* A way to save memory: a recomputation, offloaded activations, and the fraction of the optimizer
- * that is on the host.  If the question does not state for how many layers activations are
- * offloaded, these are as few as memory requires. */
+/* A way to save memory: a recomputation of activations, whether activations are offloaded to the
+ * host, and the fraction of the optimizer state that is on the host.  If the question does not
+ * state for how many layers activations are offloaded, these are as few as memory requires. */
 enum {
   PZ_PLAN_RECOMPUTATIONS = 5,
   PZ_PLAN_FRACTIONS = 5,
@@ -114,7 +115,7 @@ void pz_plan_space_release(void *space);
 /* Lists all shapes and grids, and makes the step models.  Raises an error if there are none. */
 void pz_plan_space_list(struct pz_call *call, struct pz_plan_space *space);
 
-/* Raises the reason why the space has no plan. */
+/* Raises an error that says why the space has no plan. */
 _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *space);
 
 /* Raises PZ_STOPPED if the search was cancelled or its time is over. */
@@ -132,8 +133,8 @@ static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *space,
   return pz_vec_at(&space->grids, struct pz_plan_grid, i);
 }
 
-/* Returns the value of a plan by the objective of the question; less is better.  A plan with
- * more features (of those with expected errors) never has a smaller value. */
+/* Returns the value of a plan by the objective of the question; less is better.  If the question
+ * counts expected errors, an additional feature of a plan never lowers its value. */
 double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *plan, double step_s,
                      double needed_bytes);
 
@@ -176,26 +177,29 @@ struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
 double pz_plan_grid_bound_s(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan_grid *grid);
 
-/* Compares two struct pz_plan_grid for qsort(), ascending bounds first. */
+/* Compares two struct pz_plan_grid for qsort(): by bound, lowest first, then by their sizes. */
 int pz_plan_grid_order(const void *a, const void *b);
 
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
-/* Receives a plan of a grid, to which it may apply each way with pz_plan_apply_way(). */
+/* A function that is called for a plan of a grid.  It may apply each way to save memory to the plan
+ * with pz_plan_apply_way(). */
 typedef void pz_plan_fn(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                         struct pz_plan *plan);
 
 /* Calls fn, unless it is NULL, for every plan of a grid.  Returns the number of plans, each counted
- * in all its ways.  With `dominant`, plans with the most chunks come first, and plans with ZeRO 0
- * are left out if ZeRO 1 is never worse. */
+ * once for every way in which it can be run.  With PZ_VISIT_DOMINANT, plans with the most chunks
+ * come first, and plans with ZeRO 0 are left out if ZeRO 1 is never worse. */
+enum pz_plan_visit { PZ_VISIT_ALL, PZ_VISIT_DOMINANT };
 uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
-                            const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn,
-                            void *ctx);
+                            const struct pz_plan_grid *grid, enum pz_plan_visit which,
+                            pz_plan_fn *fn, void *ctx);
 
-/* Sets combination `way` of a way and an overlap, below n_ways x n_overlaps, in the plan that is
- * being visited.  Combinations of the same way are consecutive, and the first of them has all
- * overlap that the framework supports.  Returns whether the plan can be run that way. */
-bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t way);
+/* Applies a way to save memory and an overlap to the plan that is being visited, and returns
+ * whether it can be run like this.  `choice`, below n_ways x n_overlaps, selects both: choices of
+ * the same way are consecutive, and the first of them has all overlap that the framework
+ * supports. */
+bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t choice);
 
 /* Sets the fields that follow from the others: devices, sequence length, and the overlap that the
  * framework has for the plan. */
@@ -208,9 +212,9 @@ static inline bool pz_plan_offload_is_open(const struct pz_plan_question *questi
          !question->plan.offload_modules;
 }
 
-/* Returns the plan without full recomputation and offloaded activations.  It is at least as fast,
- * so that a lower bound of its step also holds for the plan, whatever number of layers memory
- * chooses. */
+/* Returns the plan without full recomputation and without offloaded activations (its relaxation).
+ * It is at least as fast as the plan with any number of recomputed or offloaded layers.  Therefore
+ * a lower bound of its step holds for the plan before these numbers are chosen. */
 struct pz_plan pz_plan_relaxed(const struct pz_plan *plan);
 
 #endif

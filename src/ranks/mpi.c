@@ -112,12 +112,12 @@ static uint64_t cpu_ns_since(struct timespec *last) {
   return (uint64_t)ns;
 }
 
-/* Waits for a collective call.  Returns false if a signal has arrived and the other ranks have not
- * answered for a while after it. */
+/* Waits for a collective call, in naps of growing length after some polls.  Returns false if the
+ * other ranks have not answered within PATIENCE_S after a signal. */
 static bool wait_for(MPI_Request *request) {
   enum { POLLS = 200, SHORTEST_NAP_NS = 20000, LONGEST_NAP_NS = 1000000 };
   static const double PATIENCE_S = 0.5;
-  double start_s = pz_clock_s(), signal_s = 0;
+  double start_s = pz_clock_s(), signal_s = 0; /* 0: no signal was seen */
   long nap_ns = SHORTEST_NAP_NS;
   int done = 0;
   for (int i = 0;; i++) {
@@ -135,7 +135,7 @@ static bool wait_for(MPI_Request *request) {
   return done;
 }
 
-/* Ends all ranks at once, where there is no way to send them an error. */
+/* Ends all ranks at once, with exit status 3, where there is no way to send them an error. */
 static void abort_job(const char *reason) {
   dprintf(job.error_fd, "phaze: rank %u: %s\n", job.ranks.rank, reason);
   MPI_Abort(MPI_COMM_WORLD, 3);
@@ -143,8 +143,8 @@ static void abort_job(const char *reason) {
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Sends the head of this rank and receives the heads of all ranks.  Returns false if the other
- * ranks do not answer. */
+/* Sends the head of this rank, receives the heads of all ranks in job.heads, and adds their times
+ * to the statistics.  Returns false if the other ranks do not answer. */
 static bool exchange_heads(const struct head *own_head) {
   MPI_Request request;
   uint64_t longest_outside = 0, items = 0, longest_item = 0;
@@ -191,13 +191,13 @@ static char *exchange_bytes(const char *own, size_t n) {
  * another exchange.  The messages of the ranks are in `parts`. */
 static void raise_error_of_ranks(struct pz_call *call, const char *parts,
                                  const struct pz_error *own_error) {
-  bool in_step = true;
+  bool in_step = true; /* all ranks are at the same exchange */
   for (unsigned r = 0; r < job.ranks.size; r++) {
     const struct head *head = &job.heads[r];
     enum pz_status status = (enum pz_status)head->status;
     if (head->has_ended || head->sequence != job.sequence) in_step = false;
     if (status == PZ_OK) continue;
-    job.all_know_end = true;
+    job.all_know_end = true; /* all ranks have received the same heads */
     if (status == PZ_STOPPED) pz_raise(call, PZ_STOPPED, "stopped");
     if (r == job.ranks.rank) pz_raise_again(call, own_error);
     if (!head->bytes) pz_raise(call, status, "rank %u has failed", r);
@@ -210,6 +210,7 @@ static void raise_error_of_ranks(struct pz_call *call, const char *parts,
   pz_raise(call, PZ_INTERNAL, "ranks differ in what they do: all need the same program");
 }
 
+/* The bytes of an exchange, and the function that receives them on this rank. */
 struct reception {
   pz_ranks_receive *receive; /* NULL if nothing is received */
   void *receiver;
@@ -238,7 +239,7 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
   const char *bytes = sends_message ? own_error->message : own->bytes;
   size_t n = sends_message ? strlen(own_error->message) : own->n;
   (void)ctx;
-  bool answered = !job.all_know_end && !job.is_broken;
+  bool answered = !job.all_know_end && !job.is_broken; /* otherwise no rank would answer */
   struct head head = {.status = own_error->status,
                       .sequence = job.sequence,
                       .bytes = n,
@@ -278,8 +279,9 @@ static struct part part_of_rank(size_t n, unsigned rank_in_node) {
   return (struct part){first, n * (rank + 1) / size - first};
 }
 
-/* Begins a work item at the front, or if at_back is set, at the back of the n items of a rank.
- * Returns its index among them, or n if all were begun before. */
+/* Claims one of the n items of a rank, so that no other rank works on it: the next one from the
+ * front, or if at_back is set, from the back.  Returns its index among them, or n if all have been
+ * claimed before.  Other ranks change the counter at the same time, hence the compare-exchange. */
 static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   _Atomic uint64_t *begun = &job.begun_items[2 * rank_in_node + job.sequence % 2];
   uint64_t counter = atomic_load(begun), increment = at_back ? 1 : UINT64_C(1) << 32;
@@ -287,16 +289,18 @@ static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   do {
     from_front = counter >> 32;
     from_back = counter & UINT32_MAX;
-    if (from_front + from_back >= n) return n;
+    if (from_front + from_back >= n) return n; /* the two ends have met */
   } while (!atomic_compare_exchange_weak(begun, &counter, counter + increment));
   return at_back ? n - 1 - from_back : from_front;
 }
 
-/* Returns a work item of a round that no rank has begun (struct pz_ranks): the next one of this rank,
- * or else one from the back of the items of that rank of the node which has most left. */
+/* Returns a work item of a round of n items that no rank has begun, or n if there is none: the next
+ * one of this rank's part, or else one from the back of the rank of this node with most items left.
+ * The call also ends the thread's last item, whose processor time counts for the statistics. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
-  /* add the processor time of this thread since its last item began to the times of the round */
+  /* processor time of this thread when its last item began, and the sequence number of that
+   * round */
   static _Thread_local uint64_t since_ns;
   static _Thread_local uint64_t sequence = UINT64_MAX;
   struct timespec time;
@@ -305,16 +309,16 @@ static size_t next_item(void *ctx, size_t n) {
   uint64_t item_ns = now_ns - since_ns, longest_ns = atomic_load(&job.longest_item_ns);
   if (sequence == job.sequence) {
     atomic_fetch_add(&job.items_ns, item_ns);
-    while (item_ns > longest_ns &&
+    while (item_ns > longest_ns && /* raise the longest time, which other threads raise as well */
            !atomic_compare_exchange_weak(&job.longest_item_ns, &longest_ns, item_ns)) {
     }
   }
   since_ns = now_ns;
   sequence = job.sequence;
   struct part own_part = part_of_rank(n, job.rank_in_node);
-  size_t item = begin_item(job.rank_in_node, own_part.n, false);
+  size_t item = begin_item(job.rank_in_node, own_part.n, false); /* from the front */
   if (item < own_part.n) return own_part.first + item;
-  for (;;) {
+  for (;;) { /* until an item is claimed, or none is left on the node */
     unsigned slowest = 0;
     size_t most_left = 0;
     for (unsigned r = 0; r < job.ranks_of_node; r++) {
@@ -328,7 +332,7 @@ static size_t next_item(void *ctx, size_t n) {
     }
     if (!most_left) return n;
     struct part helped = part_of_rank(n, slowest);
-    item = begin_item(slowest, helped.n, true);
+    item = begin_item(slowest, helped.n, true); /* from the back */
     if (item < helped.n) return helped.first + item;
   }
 }
@@ -341,13 +345,14 @@ static void share_counters(void) {
   MPI_Aint bytes;
   int unit, rank = 0, size = 1, lowest, highest;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  /* the second attempt is with a communicator of this rank alone */
   for (int attempt = 0; attempt < 2; attempt++) {
     int own_rank = (int)job.ranks.rank;
     MPI_Comm_rank(node, &rank);
     MPI_Comm_size(node, &size);
     MPI_Allreduce(&own_rank, &lowest, 1, MPI_INT, MPI_MIN, node);
     MPI_Allreduce(&own_rank, &highest, 1, MPI_INT, MPI_MAX, node);
-    if (highest - lowest == size - 1) break;
+    if (highest - lowest == size - 1) break; /* consecutive ranks */
     MPI_Comm_free(&node);
     MPI_Comm_dup(MPI_COMM_SELF, &node);
   }
@@ -401,9 +406,9 @@ static void close_memory_file(void *fd) {
   if (*(int *)fd >= 0) close(*(int *)fd);
 }
 
-/* Returns memory that the ranks of a node share (struct pz_ranks).  The first rank of a node makes
- * it, and the others map it; a rank that cannot returns NULL.  A second exchange shows that all
- * ranks have opened the file, which is closed then. */
+/* Returns memory that the ranks of a node share (struct pz_ranks), or NULL where that is
+ * impossible. The first rank of the node makes a file in memory, and the others open and map it.
+ * It is closed after a second exchange, when all have opened it. */
 static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   struct node_memory memory = {.process = 0};
   bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;
@@ -442,28 +447,30 @@ static int remove_entry(const char *path, const struct stat *file_state, int kin
   return 0;
 }
 
-/* Removes what Open MPI leaves behind if mpirun, which would remove it, is killed: the folder of
- * the session, and the shared memory of the job's ranks.  Repeats this for a second, in which ranks
- * that are just starting may still write there. */
+/* Removes the files that mpirun would remove if it were not killed: the session folder of Open MPI,
+ * and the shared memory of the job's ranks.  Repeats this for a second, in which ranks that are
+ * just starting may still write there. */
 static void remove_session(const char *session) {
   char pattern[128];
   const char *job_id = getenv("PMIX_NAMESPACE");
   snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%u.%lx.*", (unsigned)geteuid(),
            job_id ? strtoul(job_id, NULL, 10) : 0);
-  for (int i = 0; i < 20; i++) {
+  enum { REPETITIONS = 20, NAP_NS = 50000000 }; /* one second together */
+  for (int i = 0; i < REPETITIONS; i++) {
     glob_t found;
     (void)nftw(session, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     if (glob(pattern, 0, NULL, &found) == 0) {
       for (size_t k = 0; k < found.gl_pathc; k++) (void)unlink(found.gl_pathv[k]);
       globfree(&found);
     }
-    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    nanosleep(&(struct timespec){0, NAP_NS}, NULL);
   }
 }
 
 /* Ends this rank when mpirun ends, because nobody would read its answer; the run file is as after
- * any kill.  Open MPI itself does so only some seconds later.  Returns if the parent process is not
- * mpirun. */
+ * any kill.  Open MPI itself does so only some seconds later.  `session` is Open MPI's folder of
+ * the job, whose path ends in "/pid." and the process number of mpirun.  Returns if the parent
+ * process is not mpirun. */
 static void *watch_mpirun(void *session) {
   char suffix[32];
   pid_t parent = getppid();
@@ -473,20 +480,21 @@ static void *watch_mpirun(void *session) {
   if (!is_mpirun) return NULL;
   struct pollfd parent_end = {.fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN};
   if (parent_end.fd < 0 || getppid() != parent) return NULL;
-  while (poll(&parent_end, 1, -1) < 0) {
+  while (poll(&parent_end, 1, -1) < 0) { /* waits until mpirun ends; a signal may interrupt it */
   }
   if (fork() == 0) remove_session(session); /* a process of its own: Open MPI may end this one */
-  _exit(3);
+  _exit(3);                                 /* as abort_job() */
 }
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* Starts MPI and the transport if a launcher has started this process.  A function for pz_border(). */
+/* Starts MPI and the transport between ranks, if mpirun or another launcher has started this
+ * process.  A function for pz_border(). */
 void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
   (void)unused;
-  /* mpirun, or a launcher such as srun that speaks PMIx, has started this process; mpirun reads
-   * stdout through a terminal of its own, which is no reason for colours */
+  /* mpirun sets OMPI_COMM_WORLD_SIZE, and a launcher that speaks PMIx, such as srun, PMIX_RANK.
+   * mpirun reads stdout through a terminal of its own, which is no reason for colours. */
   const char *world_size = getenv("OMPI_COMM_WORLD_SIZE");
   if (world_size) setenv("NO_COLOR", "1", 1);
   bool is_under_launcher = world_size ? atoi(world_size) > 1 : getenv("PMIX_RANK") != NULL;
@@ -527,7 +535,8 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   }
 }
 
-/* Waits until the command has ended on all ranks, and ends MPI.  Returns the exit status. */
+/* Tells the other ranks that the command of this rank has ended with exit status `code`, and ends
+ * MPI, which waits for them.  Returns the exit status of the process. */
 int pz_ranks_end(int code) {
   if (!job.is_started) return code;
   pz_ranks_use(NULL);
@@ -537,9 +546,9 @@ int pz_ranks_end(int code) {
     enum pz_status status = PZ_OK;
     if (has_error)
       status = job.failure.status;
-    else if (code == 130) /* 128 + SIGINT */
+    else if (code == 128 + SIGINT) /* the exit status after an interrupt */
       status = PZ_STOPPED;
-    else if (code > 1)
+    else if (code > 1) /* an error without a message */
       status = PZ_BAD_USE;
     struct head head = {.status = status,
                         .has_ended = 1,
@@ -561,7 +570,7 @@ int pz_ranks_end(int code) {
             counts->wait_s);
   }
   fflush(NULL);
-  if (job.is_broken) _exit(code);
+  if (job.is_broken) _exit(code); /* MPI_Finalize() would wait for ranks that do not answer */
   pz_free(job.heads);
   pz_free(job.part_bytes);
   pz_free(job.part_offset);

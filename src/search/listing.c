@@ -47,7 +47,7 @@ struct pz_point *pz_space_list_within(struct pz_call *call, const struct pz_spac
              "a space of at most %d; larger ones by --evaluator training alone",
              space->name, (long long)n_chips, PZ_SPACE_MOST_LISTED);
   struct pz_point *list = pz_alloc(call, (size_t)n_chips, sizeof *list);
-  struct pz_excess excess = {{0}, {0}};
+  struct pz_excess excess = {{0}, {0}}; /* for the message if no chip is within the limits */
   *n = 0;
   for (int64_t id = 0; id < n_chips; id++) {
     struct pz_point point = pz_space_point(space, (uint64_t)id);

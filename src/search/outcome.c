@@ -45,10 +45,11 @@ static void pack_found_step(struct pz_call *call, struct pz_buffer *out,
   pz_buffer_add(call, out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
 }
 
-/* Appends outcome i of a struct pz_driver as bytes. */
+/* Appends outcome i of a round as bytes: the best chip, and lists of closed boxes, open boxes and
+ * evaluations, each after its length.  ctx is the struct pz_driver. */
 void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out) {
   const struct pz_outcome *outcome = &((const struct pz_driver *)ctx)->outcomes[i];
-  const uint8_t version = 0;
+  const uint8_t version = 0; /* of this format */
   uint8_t priced = outcome->priced;
   PACK(call, out, version);
   PACK(call, out, priced);
@@ -86,7 +87,7 @@ static void require_valid(struct pz_call *call, bool valid) {
 
 #define READ(call, in, value) require_valid(call, pz_bytes_read(in, &(value), sizeof(value)))
 
-/* Reads a byte that is 0 or 1. */
+/* Reads a flag, a byte that is 0 or 1. */
 static bool read_flag(struct pz_call *call, struct pz_bytes *input) {
   uint8_t flag;
   READ(call, input, flag);
@@ -154,7 +155,8 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   pz_append(call, &outcome->known, &step);
 }
 
-/* Reads outcome i of a struct pz_driver, and raises PZ_BAD_INPUT for invalid bytes. */
+/* Reads outcome i of a round, as pz_outcome_pack() writes it, into the struct pz_driver `ctx`.
+ * Raises PZ_BAD_INPUT for invalid bytes. */
 void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *input) {
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];
@@ -200,7 +202,8 @@ static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
   return true;
 }
 
-/* Returns whether all boxes of an outcome are within its box, and have as many chips or none. */
+/* Returns whether an outcome can belong to a box: all boxes of the outcome are within it, and with
+ * `covers_box` have as many chips together as the box, otherwise none. */
 bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool covers_box) {
   int64_t chips = 0;
   if (outcome->value > 0 && !is_within(&outcome->candidate, box)) return false;
@@ -212,6 +215,7 @@ bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box
   for (uint32_t k = 0; k < outcome->children.n; k++) {
     const struct pz_open_box *open = pz_vec_at(&outcome->children, struct pz_open_box, k);
     if (!is_within(&open->box, box)) return false;
+    /* only single chips are evaluated with full effort */
     if (open->effort != PZ_EFFORT_QUICK && !pz_box_is_chip(&open->box)) return false;
     chips += pz_box_chips(&open->box);
   }

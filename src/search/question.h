@@ -17,13 +17,14 @@ struct pz_search_entry {
  * `round` number the objective runs and their rounds from 0.  All calls come from one thread. */
 struct pz_round_store {
   void *ctx;
-  /* Appends the bytes of a round to *bytes; bytes->text stays NULL if it is not stored. */
+  /* Appends the bytes of a round to *bytes; bytes->text stays NULL if the round is not stored. */
   void (*read)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                struct pz_buffer *bytes);
   void (*write)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                 const struct pz_buffer *bytes);
 };
 
+/* The question: the space and its limits, the portfolio of models, and when the search ends. */
 struct pz_search_question {
   const struct pz_space *space;
   struct pz_limits limits;
@@ -50,10 +51,11 @@ struct pz_objective_run {
   /* The certificate: every chip of the space is in exactly one box. */
   const struct pz_closed_box *boxes;
   uint32_t n_boxes;
-  int64_t chips;                /* all chips of the space */
-  int64_t closed;               /* chips in closed boxes */
-  int64_t infeasible, by_bound; /* chips in boxes that limits alone, or bounds alone, closed */
-  uint32_t n_evaluated;         /* chips evaluated with every model */
+  int64_t chips;        /* all chips of the space */
+  int64_t closed;       /* chips in closed boxes */
+  int64_t infeasible;   /* chips in boxes that were closed because of a limit */
+  int64_t by_bound;     /* chips in boxes that were closed because of their bound */
+  uint32_t n_evaluated; /* chips evaluated with every model */
   uint32_t n_partly; /* chips evaluated with some models, until it was clear that they cannot win */
   /* schedules that are not proved optimal, on chips whose bound is above the best value */
   uint32_t n_open;

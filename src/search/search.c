@@ -22,7 +22,7 @@
 #include "search/state.h"
 
 /* Choices: boxes of the first rounds, and boxes of a round in which a greedy chip is evaluated. */
-enum { SMALLEST_ROUND = 8, DIVES_OF_ROUND = 4 };
+enum { SMALLEST_ROUND = 8, GREEDY_BOXES_OF_ROUND = 4 };
 
 /* The key of a known evaluation. */
 struct step_key {
@@ -145,13 +145,13 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
                              struct pz_step_cost *steps) {
   struct pz_box_task task = {
       .question = &search->question, .objective = objective, .worker = worker};
-  return pz_box_bound(call, &task, box, 0, steps);
+  return pz_box_bound(call, &task, box, PZ_QUICK_BOUND, steps);
 }
 
 /* ---- state of an objective run -------------------------------------------------------------- */
 
-/* Returns whether an open box comes before another one: by highest bound, then by age.  Chips
- * that wait for full effort come last. */
+/* Returns whether an open box is to be processed before another one: the one with the higher bound,
+ * or of equal bounds the older one.  Chips that wait for full effort come last. */
 static bool comes_first(const void *a, const void *b) {
   const struct pz_open_box *first = a, *second = b;
   if (first->effort != second->effort) return first->effort < second->effort;
@@ -168,8 +168,9 @@ static void push_open(struct pz_call *call, struct pz_driver *driver,
   pz_heap_add(call, &driver->heap, comes_first, &box);
 }
 
-/* Returns whether a chip with this area and value would replace the best one.  Ties go to the
- * smaller chip where smaller_wins_ties, otherwise to the chip that was found first. */
+/* Returns whether a chip with this area and value would replace the best chip so far.  Of chips
+ * with equal values, the smaller one wins if smaller_wins_ties is set, otherwise the one found
+ * first. */
 static bool may_win(const struct pz_driver *driver, const struct pz_point *point, double mm2,
                     double value) {
   const struct pz_objective_run *run = driver->run;
@@ -206,8 +207,9 @@ static void show_progress(const struct pz_driver *driver) {
     pz_space_chip(question->space, &run->best, &chip);
     snprintf(note, sizeof note, "%u boxes open, best %.4g with %s", driver->heap.n, run->value,
              chip.name);
-    double highest = run->value;
+    double highest = run->value; /* the first open box has the highest bound */
     if (driver->heap.n) highest = pz_vec_at(&driver->heap, struct pz_open_box, 0)->bound;
+    /* before the boxes of all chips are open, no gap is known */
     if (driver->heap.n || run->closed == run->chips)
       gap = pz_fmax(0, pz_fmax(highest, driver->closed_bound) / run->value - 1);
   }
@@ -218,9 +220,10 @@ static void show_progress(const struct pz_driver *driver) {
 
 /* ---- one chip ------------------------------------------------------------------------------- */
 
-/* Steps of a chip, indexed by entry: the evaluated steps, and lower bounds. */
+/* Steps of a chip, indexed by entry. */
 struct chip_steps {
-  struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
+  struct pz_step_cost found[PZ_SEARCH_MOST_MODELS]; /* the evaluated steps */
+  struct pz_step_cost least[PZ_SEARCH_MOST_MODELS]; /* lower bounds on the steps */
 };
 
 /* Evaluates one entry on a chip, and stores its step and lower bound in *steps.  Returns false if
@@ -236,6 +239,7 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
   struct step_key key = {pz_space_id(question->space, &point), entry_index, (uint32_t)effort};
   struct pz_evaluation found;
   if (!look_up_step(search, &key, &found)) {
+    /* with a step above limit_s, the chip cannot reach the best value */
     bool is_limited = run->found && !question->exhaustive && effort == PZ_EFFORT_QUICK;
     double limit_s = HUGE_VAL;
     if (is_limited)
@@ -243,7 +247,7 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
                                      run->value);
     found = entry->evaluator->ops->evaluate(call, entry->evaluator, worker, chip, entry->model,
                                             effort, limit_s);
-    if (found.effort == PZ_EFFORT_NONE) {
+    if (found.effort == PZ_EFFORT_NONE) { /* every plan is above the limit */
       steps->least[entry_index].step_s = pz_fmax(steps->least[entry_index].step_s, limit_s);
       return false;
     }
@@ -255,9 +259,8 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
   return true;
 }
 
-/* Evaluates the entries on a chip until it is clear that the chip cannot win.  With full effort,
- * entries with a bound below their step are evaluated again.  Returns whether all were
- * evaluated. */
+/* Evaluates the entries of the objective on a chip until it is clear that it cannot win, and
+ * returns whether all were evaluated.  With full effort, entries with a gap are evaluated again. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -267,8 +270,8 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
     uint32_t entry = objective->models[i];
     if (!evaluate_entry(call, driver, worker, chip, entry, PZ_EFFORT_QUICK, steps, outcome))
       return false;
-    bool is_open = steps->least[entry].step_s < steps->found[entry].step_s;
-    if (effort == PZ_EFFORT_FULL && is_open &&
+    bool has_gap = steps->least[entry].step_s < steps->found[entry].step_s;
+    if (effort == PZ_EFFORT_FULL && has_gap &&
         !evaluate_entry(call, driver, worker, chip, entry, PZ_EFFORT_FULL, steps, outcome))
       return false;
     bool is_last = i + 1 == objective->n;
@@ -279,7 +282,8 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
   return objective->n > 0;
 }
 
-/* Evaluates a chip that may become the best.  The certificate does not depend on it. */
+/* Evaluates a chip that may become the best, which raises the best value early.  The chip stays in
+ * its box, and the certificate does not depend on this. */
 static void try_chip(struct pz_call *call, struct pz_driver *driver, const struct pz_box_task *task,
                      const struct pz_point *point, struct pz_outcome *outcome) {
   struct pz_box box = pz_box_of(point);
@@ -288,15 +292,15 @@ static void try_chip(struct pz_call *call, struct pz_driver *driver, const struc
   pz_boxed_set(driver->search->question.space, &box, &chip);
   /* The smallest chip of a feasible box may still violate the limit of its die edge. */
   if (pz_boxed_breaks(&chip, &task->question->limits)) return;
-  double bound = pz_box_bound(call, task, &chip, 0, steps.least);
+  double bound = pz_box_bound(call, task, &chip, PZ_QUICK_BOUND, steps.least);
   if (!may_win(driver, point, chip.least.mm2, bound)) return;
   if (!evaluate_chip(call, driver, task->worker, &chip, PZ_EFFORT_QUICK, &steps, outcome)) return;
   outcome->candidate = box;
   outcome->value = pz_objective_value(&driver->run->objective, steps.found, &chip.least);
 }
 
-/* Evaluates a box of one chip, with lower bounds on its steps in steps->least.  The box is closed,
- * or if its bound is still above its value, opened again for full effort. */
+/* Evaluates a box of one chip, whose lower bounds on steps are in steps->least, and closes it.  If
+ * its bound is still above its value, it is opened again, to be evaluated with full effort. */
 static void decide_chip(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, const struct pz_open_box *open,
                         const struct pz_boxed *chip, struct chip_steps *steps,
@@ -315,14 +319,17 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
     pz_append(call, task->closed,
               &(struct pz_closed_box){open->box, PZ_BOX_EVALUATED, bound, value});
   } else {
-    struct pz_open_box reopened = {open->box, bound, value, 0, PZ_EFFORT_FULL, false};
+    struct pz_open_box reopened = {
+        .box = open->box, .bound = bound, .value = value, .effort = PZ_EFFORT_FULL};
     pz_append(call, &outcome->children, &reopened);
   }
 }
 
 /* ---- one box -------------------------------------------------------------------------------- */
 
-/* Processes an open box: closes it, evaluates it if it is a single chip, or splits it in two. */
+/* Processes an open box: closes it, evaluates it if it is a single chip, or splits it in two.  A
+ * chip that was evaluated with little effort before counts as evaluated if its bound now excludes
+ * it. */
 static void process_box(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_open_box open = driver->round[i];
@@ -334,9 +341,9 @@ static void process_box(struct pz_call *call, struct pz_driver *driver,
     pz_append(call, task->closed, &(struct pz_closed_box){open.box, end, open.bound, open.value});
     return;
   }
-  if (!was_evaluated && !pz_box_tighten(call, task, &open.box)) return;
+  if (!was_evaluated && !pz_box_tighten(call, task, &open.box)) return; /* nothing remains */
   pz_boxed_set(driver->search->question.space, &open.box, &boxed);
-  double bound = pz_box_bound(call, task, &boxed, 1, steps.least);
+  double bound = pz_box_bound(call, task, &boxed, PZ_TIGHT_BOUND, steps.least);
   outcome->priced = true;
   open.bound = pz_fmin(bound, open.bound);
   if (open.bound <= task->cutoff && !was_evaluated) {
@@ -347,20 +354,21 @@ static void process_box(struct pz_call *call, struct pz_driver *driver,
     decide_chip(call, driver, task, &open, &boxed, &steps, outcome);
     return;
   }
-  struct pz_open_box low = {open.box, open.bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
+  struct pz_open_box low = {.box = open.box, .bound = open.bound, .effort = PZ_EFFORT_QUICK};
+  struct pz_open_box high = low;
   struct pz_box_split split = pz_box_choose_split(call, task, &open.box);
   low.box.hi[split.axis] = split.index;
   high.box.lo[split.axis] = (uint8_t)(split.index + 1);
   pz_append(call, &outcome->children, &low);
   pz_append(call, &outcome->children, &high);
-  if (open.dives) {
+  if (open.tries_greedy_chip) {
     struct pz_point greedy = pz_box_greedy(call, task, &open.box);
     try_chip(call, driver, task, &greedy, outcome);
   }
 }
 
-/* Evaluates the only chip of a box, or the chip that a greedy search finds in a box of all chips of
- * a kind, if the smallest one is within the limits. */
+/* Evaluates a promising chip of a box, unless its smallest chip violates a limit: its only chip, or
+ * if it contains all chips of a kind, the one that pz_box_greedy() finds. */
 static void try_good_chip(struct pz_call *call, struct pz_driver *driver,
                           const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   const struct pz_box *box = &driver->round[i].box;
@@ -373,9 +381,9 @@ static void try_good_chip(struct pz_call *call, struct pz_driver *driver,
   try_chip(call, driver, task, &point, outcome);
 }
 
-/* Returns the task of processing a box, for the functions of search/tighten.h.  The cutoff is a
- * value that a chip must exceed to be of interest.  Where ties go to the smaller chip, it is just
- * below the best value, because a chip of equal value may still win. */
+/* Returns the task of processing a box, for the functions of search/tighten.h.  Its cutoff is the
+ * value that a chip must exceed to be of interest: the best value raised by the gap.  If a smaller
+ * chip of equal value wins, the cutoff is just below the best value instead. */
 static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
                                       struct pz_vec *closed) {
   const struct pz_search_question *question = &driver->search->question;
@@ -427,7 +435,7 @@ static void read_stored_round(struct pz_call *call, void *ctx) {
 static void unpack_stored_round(struct pz_call *call, void *ctx) {
   struct pz_driver *driver = ctx;
   struct pz_bytes input = {driver->stored_round->text, driver->stored_round->bytes};
-  bool covers_box = driver->round_fn == process_box;
+  bool covers_box = driver->round_fn == process_box; /* try_good_chip() closes and splits nothing */
   for (uint32_t i = 0; i < driver->n_round; i++) {
     pz_outcome_unpack(call, driver, i, &input);
     if (!pz_outcome_is_of(&driver->outcomes[i], &driver->round[i].box, covers_box))
@@ -436,8 +444,9 @@ static void unpack_stored_round(struct pz_call *call, void *ctx) {
   if (input.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
 }
 
-/* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0
- * has the store: its bytes, or its error, are exchanged, so that all ranks do the same. */
+/* Reads the outcomes of the round from the store, and returns false if it does not have them.  Only
+ * rank 0 has a store: it sends its bytes or its error to the other ranks, so that all do the
+ * same. */
 static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
   struct pz_error error = {0};
   driver->stored_round = pz_buffer_new(call);
@@ -517,8 +526,9 @@ static void merge_outcome(struct pz_call *call, struct pz_driver *driver,
   driver->best_mm2 = mm2;
 }
 
-/* Runs one round: every box of driver->round is processed by one thread and judged against the best
- * chip of the rounds before.  Outcomes are merged in the order of the boxes. */
+/* Runs one round: fn processes every box of driver->round, with the best chip of the rounds before,
+ * in some thread.  Outcomes are merged in order.  If the time is over first, the boxes are open
+ * again. */
 static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_fn *fn) {
   driver->round_fn = fn;
   driver->replays = driver->replays && replay_round(call, driver);
@@ -526,7 +536,7 @@ static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_f
   for (uint32_t i = 0; i < driver->n_round; i++) {
     if (is_done)
       merge_outcome(call, driver, &driver->outcomes[i]);
-    else if (fn == process_box)
+    else if (fn == process_box) /* only its boxes were taken from the open ones */
       push_open(call, driver, &driver->round[i]);
     pz_arena_release(&driver->outcomes[i].arena);
   }
@@ -535,8 +545,8 @@ static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_f
 
 /* ---- good chips early ----------------------------------------------------------------------- */
 
-/* Evaluates a greedy chip of each kind (pz_space_kind).  The first rounds are small, so that a
- * value is known early. */
+/* Evaluates a chip of each kind (technology, array and HBM) that pz_box_greedy() finds.  The first
+ * rounds are small, so that a good value is known early. */
 static void try_greedy_chips(struct pz_call *call, struct pz_driver *driver) {
   const struct pz_space *space = driver->search->question.space;
   uint32_t kinds = pz_space_kinds(space), size = SMALLEST_ROUND;
@@ -569,8 +579,9 @@ static bool make_neighbour(const struct pz_driver *driver, int up, int down, str
   return !pz_boxed_breaks(&boxed, &question->limits);
 }
 
-/* Local search from the best chip: exchanges a step on one axis for a step on another, as long
- * as the value rises by a tenth of the requested gap, but at most 0.5%. */
+/* Improves the best chip by local search over its neighbours, one step higher on an axis, one step
+ * lower on another, or both, while the value rises by a tenth of the gap or 0.5%, whichever is
+ * less. */
 static void climb(struct pz_call *call, struct pz_driver *driver) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
   const struct pz_objective_run *run = driver->run;
@@ -617,7 +628,7 @@ static void branch(struct pz_call *call, struct pz_driver *driver) {
     for (driver->n_round = 0; driver->heap.n && driver->n_round < size; driver->n_round++) {
       struct pz_open_box *open = &driver->round[driver->n_round];
       pz_heap_pop(&driver->heap, comes_first, open);
-      open->dives = driver->has_cheap_bounds && driver->n_round < DIVES_OF_ROUND;
+      open->tries_greedy_chip = driver->has_cheap_bounds && driver->n_round < GREEDY_BOXES_OF_ROUND;
     }
     run_round(call, driver, process_box);
     if (driver->out_of_time) break;
@@ -658,7 +669,9 @@ static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver
            question->space->name, name);
 }
 
-/* Adds the boxes that are still open to the certificate, and computes the bound of the run. */
+/* Adds the boxes that are still open to the certificate, and computes the bound of the run, which
+ * no chip exceeds, and the number of schedules without proof on chips that may exceed the best
+ * value. */
 static void conclude(struct pz_call *call, struct pz_driver *driver) {
   struct pz_objective_run *run = driver->run;
   const struct pz_objective *objective = &run->objective;
@@ -754,7 +767,7 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
   struct pz_box_task task = box_task_of(driver, 0, NULL);
   for (uint32_t k = 0; k < pz_space_kinds(question->space); k++) {
     struct pz_open_box root = {.box = pz_box_all(question->space, k), .effort = PZ_EFFORT_QUICK};
-    if (driver->out_of_time && !run->found) break;
+    if (driver->out_of_time && !run->found) break; /* without a best chip there is no gap */
     root.bound = pz_box_quick_bound(call, &task, &root.box);
     push_open(call, driver, &root);
   }

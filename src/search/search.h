@@ -22,9 +22,9 @@ struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_
                                    struct pz_pool *pool);
 void pz_search_free(void *search); /* a struct pz_search or NULL; for pz_defer(), too */
 
-/* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the
- * objective run in the store.  Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no
- * chip within the limits runs every entry, and PZ_STOPPED when the search was stopped. */
+/* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the number
+ * of the objective run in the store.  Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER
+ * if no chip within the limits runs every entry, and PZ_STOPPED when the search was stopped. */
 void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t number,
                         struct pz_objective_run *run);
 
@@ -41,8 +41,8 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
                                            uint32_t *n);
 
-/* Returns an upper bound on the value of every chip of a box, from the evaluators' bounds of
- * level 0. *steps receives the lower bounds on the steps, indexed by entry. */
+/* Returns an upper bound on the value of every chip of a box, from the quick bounds of the
+ * evaluators.  *steps receives the lower bounds on the steps, indexed by entry. */
 double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
                              const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps);
@@ -50,9 +50,9 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
 /* Returns the question that the search was created with. */
 const struct pz_search_question *pz_search_asked(const struct pz_search *search);
 
-/* Independent tasks 0 .. n-1.  With `pack`, they are shared by the threads of all ranks: what a
- * task stores in its own place is packed on the rank that ran it, and unpacked on the others.
- * Without `pack`, every rank runs all of them. */
+/* Independent tasks 0 .. n-1.  With `pack`, they are shared by the threads of all ranks: the result
+ * of task i is packed on the rank that ran it, and unpacked on the others.  Without `pack`, every
+ * rank runs all of them. */
 struct pz_search_tasks {
   pz_task_fn *fn;
   void (*pack)(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);

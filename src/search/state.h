@@ -19,22 +19,22 @@ struct pz_search {
 
 enum { PZ_MOST_ROUND = 64 }; /* maximum number of boxes of a round */
 
-/* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was
- * evaluated with less effort, and whose value is known. */
+/* An open box with an upper bound on the value of its chips.  With PZ_EFFORT_FULL it is one chip
+ * that was evaluated with less effort, and whose value is known. */
 struct pz_open_box {
   struct pz_box box;
   double bound, value;
   uint64_t serial; /* open boxes are numbered in the order in which they were found */
   enum pz_effort effort;
-  bool dives; /* a chip that pz_box_greedy() finds in the box is to be evaluated */
+  bool tries_greedy_chip; /* a chip that pz_box_greedy() finds in the box is to be evaluated */
 };
 
 /* The result of processing a box. */
 struct pz_outcome {
   struct pz_arena arena;
-  struct pz_vec boxes;     /* closed ones: struct pz_closed_box */
-  struct pz_vec children;  /* struct pz_open_box */
-  struct pz_vec known;     /* struct pz_found_step */
+  struct pz_vec boxes;     /* the closed parts of the box: struct pz_closed_box */
+  struct pz_vec children;  /* the parts that stay open: struct pz_open_box */
+  struct pz_vec known;     /* new evaluations: struct pz_found_step */
   struct pz_box candidate; /* box of one chip, the candidate for the best, if value is above 0 */
   double value;
   bool priced; /* a bound of the box was computed */
@@ -51,11 +51,12 @@ struct pz_driver {
   struct pz_search *search;
   struct pz_objective_run *run;
   uint32_t number, at_round; /* numbers of the objective run, and of its next round, in the store */
-  bool replays;              /* the store may have the next round */
+  bool replays;              /* the store may have the outcomes of the next round */
   bool has_cheap_bounds;     /* see struct pz_evaluator_ops */
   bool smaller_wins_ties;    /* among chips with equal values, the smaller is better */
   bool out_of_time;
-  double best_mm2, start_s;
+  double best_mm2;                /* die area of the best chip */
+  double start_s;                 /* time of pz_clock_s() when the run began */
   double closed_bound;            /* the largest bound of a closed box that is within the limits */
   struct pz_vec heap;             /* open boxes: struct pz_open_box, the largest bound first */
   struct pz_vec closed;           /* struct pz_closed_box */

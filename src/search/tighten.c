@@ -28,7 +28,9 @@ static void set_least_energy(struct pz_call *call, const struct pz_box_task *tas
   }
 }
 
-/* Returns an upper bound on the value of every chip of a box, from lower bounds on the steps. */
+/* Returns an upper bound on the value of every chip of a box, from quick bounds on all steps.
+ * Unless they suffice, one step after another gets a tight bound, while the value is above the
+ * cutoff. */
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
                     const struct pz_boxed *boxed, int level, struct pz_step_cost *steps) {
   const struct pz_objective *objective = task->objective;
@@ -37,14 +39,15 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
     uint32_t index = objective->models[i];
     const struct pz_search_entry *entry = &task->question->entries[index];
     steps[index].step_s = entry->evaluator->ops->bound(call, entry->evaluator, task->worker, boxed,
-                                                       entry->model, 0, HUGE_VAL);
+                                                       entry->model, PZ_QUICK_BOUND, HUGE_VAL);
   }
   double bound = pz_objective_value(objective, steps, &boxed->least);
-  for (uint32_t i = 0; i < objective->n && level && bound > task->cutoff; i++) {
+  if (level == PZ_QUICK_BOUND) return bound;
+  for (uint32_t i = 0; i < objective->n && bound > task->cutoff; i++) {
     uint32_t index = objective->models[i];
     const struct pz_search_entry *entry = &task->question->entries[index];
     struct pz_evaluator *evaluator = entry->evaluator;
-    if (!evaluator->ops->has_cheap_bounds) continue; /* such evaluators have level 0 only */
+    if (!evaluator->ops->has_cheap_bounds) continue; /* such evaluators have only one level */
     double enough_s = pz_objective_limit_s(objective, steps, &boxed->least, index, task->cutoff);
     double step_s =
         evaluator->ops->bound(call, evaluator, task->worker, boxed, entry->model, level, enough_s);
@@ -60,7 +63,7 @@ double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   struct pz_boxed boxed;
   pz_boxed_set(task->question->space, box, &boxed);
-  return pz_box_bound(call, task, &boxed, 0, steps);
+  return pz_box_bound(call, task, &boxed, PZ_QUICK_BOUND, steps);
 }
 
 /* ---- cutting -------------------------------------------------------------------------------- */
@@ -80,7 +83,8 @@ static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int fr
   return slab;
 }
 
-/* Returns the highest index on an axis at which the smallest chip violates no limit. */
+/* Returns the highest index on an axis at which chips of the box may still be within the limits, by
+ * bisection.  At the lowest index they may. */
 static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
                             enum pz_axis axis) {
   /* low is feasible, and everything above high is not */
@@ -96,8 +100,8 @@ static int highest_feasible(const struct pz_box_task *task, const struct pz_box 
   return high;
 }
 
-/* Closes the slab at the bottom of an axis whose bound is not above the cutoff.  Returns whether
- * there is one. */
+/* Closes the largest slab at the bottom of an axis whose bound is not above the cutoff, found by
+ * bisection, and cuts it off the box.  Returns whether there is one. */
 static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
                        enum pz_axis axis) {
   int low = box->lo[axis], high = box->hi[axis]; /* everything below low is excluded */
@@ -120,7 +124,8 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, str
   return true;
 }
 
-/* Cuts slabs from the top and bottom of all axes.  Returns false if nothing remains of the box. */
+/* Cuts slabs from the top and bottom of all axes until nothing changes, because every cut may make
+ * others possible.  Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box) {
   bool has_changed = true;
   while (has_changed) {
@@ -134,6 +139,7 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
       pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_BOUND, bound, 0});
       return false;
     }
+    /* the top of an axis violates limits, and the bottom is too slow */
     for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
       int high = box->lo[axis] < box->hi[axis] ? highest_feasible(task, box, axis) : box->hi[axis];
       if (high == box->hi[axis]) continue;
@@ -150,8 +156,8 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
-/* Estimates the value of the best chip of a box.  This is meaningful only after a bound of level
- * 1 was computed for a box around it. */
+/* Estimates the value of the best chip of a box.  This is meaningful only after a tight bound
+ * (PZ_TIGHT_BOUND) was computed for a box around it. */
 static double estimate_value(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -167,20 +173,22 @@ static double estimate_value(struct pz_call *call, const struct pz_box_task *tas
   return pz_objective_value(task->objective, steps, &boxed.least);
 }
 
-/* Scores a split of the box in the middle of an axis; the lowest score is the best.  With the
- * values of the halves relative to that of the box, the score is their product times the square of
- * the larger: a good split lowers the values of both halves, above all that of the better half. */
+/* Returns the score of splitting the box in the middle of an axis; the lowest score is the best.
+ * It is the product of the estimated values of the halves, relative to that of the box, times the
+ * square of the larger: a good split lowers both values, above all that of the better half. */
 static double score_split(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box, enum pz_axis axis, double whole_value) {
   int middle = (box->lo[axis] + box->hi[axis]) / 2;
   struct pz_box low = slab_of(box, axis, box->lo[axis], middle);
   struct pz_box high = slab_of(box, axis, middle + 1, box->hi[axis]);
+  /* the part of the upper half that violates limits would be cut off next */
   if (!is_infeasible(task, &high))
     for (enum pz_axis a = 0; a < PZ_AXES; a++)
       high.hi[a] = (uint8_t)highest_feasible(task, &high, a);
   double low_value = estimate_value(call, task, &low) / whole_value;
   double high_value = estimate_value(call, task, &high) / whole_value;
-  return low_value * high_value * pz_fmax(low_value, high_value) * pz_fmax(low_value, high_value);
+  double larger = pz_fmax(low_value, high_value);
+  return low_value * high_value * larger * larger;
 }
 
 /* Chooses the axis on which to split a box in the middle: that with the best score or, if bounds
@@ -197,7 +205,7 @@ struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_bo
     double score = task->has_cheap_bounds
                        ? score_split(call, task, box, axis, whole_value)
                        : -(double)space->value[axis][hi] / (double)space->value[axis][lo];
-    if (best != PZ_AXES && score >= least) continue;
+    if (best != PZ_AXES && score >= least) continue; /* PZ_AXES: none was chosen yet */
     best = axis;
     least = score;
   }
@@ -214,19 +222,19 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
 
 /* Returns a good chip of the box.  Beginning with the smallest chip, raises the axis with the
  * largest gain as long as there is one: the log ratio of the values after and before, over the
- * additional fraction of the limits.  A bound of level 0 serves as a value. */
+ * additional fraction of the limits.  The quick bound of a chip serves as its value. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box) {
   const struct pz_limits *limits = &task->question->limits;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_box chip = *box;
+  struct pz_box chip = *box; /* a box of one chip */
   memcpy(chip.hi, chip.lo, sizeof chip.hi);
   for (;;) {
     struct pz_boxed boxed;
     enum pz_axis best = PZ_AXES;
     double best_gain = 0;
     pz_boxed_set(task->question->space, &chip, &boxed);
-    double value = pz_box_bound(call, task, &boxed, 0, steps);
+    double value = pz_box_bound(call, task, &boxed, PZ_QUICK_BOUND, steps);
     double fraction = used_fraction(limits, &boxed.least);
     for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
       struct pz_box raised = chip;
@@ -235,7 +243,8 @@ struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *ta
       raised.lo[axis] = raised.hi[axis];
       pz_boxed_set(task->question->space, &raised, &boxed);
       if (pz_boxed_breaks(&boxed, limits)) continue;
-      double raised_value = pz_box_bound(call, task, &boxed, 0, steps);
+      double raised_value = pz_box_bound(call, task, &boxed, PZ_QUICK_BOUND, steps);
+      /* 1e-6 avoids a division by 0 for axes that use none of the limits */
       double extra_fraction = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
       /* 1e-300 avoids log(0); 1e-9: of axes without gain, the one that uses the least is best */
       double log_ratio = log(raised_value + 1e-300) - log(value + 1e-300) + 1e-9;

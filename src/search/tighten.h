@@ -16,27 +16,31 @@ struct pz_box_task {
   struct pz_vec *closed; /* receives the slabs that are cut off: struct pz_closed_box */
 };
 
+/* The levels of bounds (struct pz_evaluator_ops): quick ones, and tighter ones that cost more. */
+enum { PZ_QUICK_BOUND = 0, PZ_TIGHT_BOUND = 1 };
+
 /* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on
- * steps, indexed by entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon
+ * steps, indexed by entry, that it follows from.  With PZ_TIGHT_BOUND, the computation ends as soon
  * as the bound is not above the cutoff. */
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
                     const struct pz_boxed *boxed, int level, struct pz_step_cost *steps);
 
-/* Returns the bound of level 0 of a box. */
+/* Returns the quick bound (PZ_QUICK_BOUND) on the value of every chip of a box. */
 double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box);
 
-/* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.
- * Returns false if nothing remains of the box. */
+/* Makes the box smaller: repeatedly cuts off slabs of chips that violate a limit, and if bounds are
+ * cheap, slabs whose bound is not above the cutoff.  Returns false if nothing remains of the
+ * box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
 
-/* A split of a box into the indices up to `index` of an axis, and those above. */
+/* A split of a box in two: chips with an index up to `index` on an axis, and chips above it. */
 struct pz_box_split {
   enum pz_axis axis;
   uint8_t index;
 };
-/* Chooses where to split a box of several chips: on the axis whose halves have the least
- * estimated values, or without estimates on the widest axis. */
+/* Chooses where to split a box of several chips: on the axis whose halves have the least estimated
+ * values, or if bounds are expensive, on the axis with the largest ratio of its ends. */
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box);
 

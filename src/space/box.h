@@ -14,14 +14,14 @@ struct pz_box {
 enum pz_box_end {
   PZ_BOX_INFEASIBLE, /* every chip violates a limit */
   PZ_BOX_BOUND,      /* no chip is better than the best known one by more than the gap */
-  PZ_BOX_PARTLY,     /* one chip that cannot win, as the evaluation of some models showed */
+  PZ_BOX_PARTLY,     /* one chip, whose steps with some of the models show that it cannot win */
   PZ_BOX_EVALUATED,  /* one chip, evaluated with every model */
-  PZ_BOX_OPEN,       /* not closed: the search ended before */
+  PZ_BOX_OPEN,       /* not closed, because the search ended before */
   PZ_BOX_ENDS
 };
 extern const char *const pz_box_end_names[]; /* ends with NULL */
 
-/* A box of the certificate. */
+/* A box of the certificate, the list of boxes that proves the result of a search. */
 struct pz_closed_box {
   struct pz_box box;
   enum pz_box_end end;
@@ -47,7 +47,8 @@ struct pz_box pz_box_of(const struct pz_point *point);
 /* Returns the smallest chip of a box. */
 struct pz_point pz_box_point(const struct pz_box *box);
 
-/* A box with its smallest and its largest chip, and their costs. */
+/* A box with the chips that have the lowest and the highest value on every axis, and their
+ * costs. */
 struct pz_boxed {
   struct pz_box box;
   struct pz_chip lo, hi;

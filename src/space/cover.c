@@ -17,25 +17,27 @@ static int compare_boxes(const void *a, const void *b) {
          (first->box.lo[sorted_axis] < second->box.lo[sorted_axis]);
 }
 
-/* Returns the value nearest to the middle of an axis at which boxes begin and that no box
- * crosses, or 0 if there is none. */
+/* Returns the index on an axis at which the boxes divide into two groups, those below and those
+ * from the index on: some box begins there, and no box contains both the index and the one before.
+ * Of several such indices it is the one nearest to the middle.  Returns 0 if there is none. */
 static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct pz_box *all,
                     enum pz_axis axis) {
   bool starts[PZ_SPACE_MOST_VALUES + 1] = {false}, crossed[PZ_SPACE_MOST_VALUES + 1] = {false};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_box *box = &list[i].box;
     starts[box->lo[axis]] = true;
-    for (int value = box->lo[axis] + 1; value <= box->hi[axis]; value++) crossed[value] = true;
+    for (int index = box->lo[axis] + 1; index <= box->hi[axis]; index++) crossed[index] = true;
   }
   int nearest = 0, middle = (all->lo[axis] + all->hi[axis] + 1) / 2;
-  for (int value = all->lo[axis] + 1; value <= all->hi[axis]; value++) {
-    if (!starts[value] || crossed[value]) continue;
-    if (!nearest || abs(value - middle) < abs(nearest - middle)) nearest = value;
+  for (int index = all->lo[axis] + 1; index <= all->hi[axis]; index++) {
+    if (!starts[index] || crossed[index]) continue;
+    if (!nearest || abs(index - middle) < abs(nearest - middle)) nearest = index;
   }
   return nearest;
 }
 
-/* Returns whether the boxes contain every chip of `all` exactly once.  The list is reordered. */
+/* Returns whether the boxes contain every chip of the box `all` exactly once: a single box must be
+ * `all` itself, several are divided at a cut and examined in two groups.  The list is reordered. */
 static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz_box *all) {
   if (n == 0) return false;
   if (n == 1)
@@ -67,7 +69,7 @@ bool pz_boxes_cover(const struct pz_space *space, struct pz_closed_box *list, ui
     uint32_t n = 0;
     for (; first + n < n_list && list[first + n].box.kind == k; n++) {
       const struct pz_box *box = &list[first + n].box;
-      for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+      for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) { /* find_cut() requires valid indices */
         bool within_all = box->lo[axis] >= all.lo[axis] && box->hi[axis] <= all.hi[axis];
         if (!within_all || box->lo[axis] > box->hi[axis]) return false;
       }

@@ -10,8 +10,9 @@
 
 /* ---- costs ---------------------------------------------------------------------------------- */
 
-/* Returns the costs of a chip.  One that is known only by its data sheet lowers its clock under a
- * power limit, so that its least power is its power at rest. */
+/* Returns the costs of a chip: area, power, money and die edge.  A chip that is known only by its
+ * data sheet (`cold`) lowers its clock under a power limit, so that its least power is that at
+ * rest. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   static const double HOURS_PER_YEAR = 365.25 * 24, WATTS_PER_KILOWATT = 1e3;
   struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
@@ -24,7 +25,7 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   double owner_dollars = bill.dollars + tech->server_dollars + tech->network_dollars +
                          watts * tech->power_overhead * tech->life_years * HOURS_PER_YEAR /
                              WATTS_PER_KILOWATT * tech->energy_dollars_per_kwh;
-  double slowest_hz = has_power_limit ? 0 : chip->clock_hz;
+  double slowest_hz = has_power_limit ? 0 : chip->clock_hz; /* the lowest clock that is possible */
   double voltage2 = tech->reference_hz > 0 ? pz_tech_voltage2(tech, slowest_hz) : 1;
   return (struct pz_taken){.mm2 = bill.area_mm2,
                            .watts = watts,
@@ -40,7 +41,9 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* Returns the first limit that every chip between a smallest and a largest one violates, or NULL. */
+/* Returns the name of the first limit that every chip of a box violates, or NULL.  For each limit,
+ * the chip of the box with the best chance is compared: costs grow with the chip, so that this is
+ * the smallest one, except for the least area and the room at the die edge. */
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most) {
   if (limits->mm2 > 0 && least->mm2 > limits->mm2) return "area";
@@ -52,7 +55,8 @@ const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_tak
 
 enum { AREA, WATTS, DOLLARS, LEAST_AREA, EDGE };
 
-/* Keeps the smallest violation of each limit by all chips between a smallest and a largest one. */
+/* Keeps in *excess the smallest violation of each limit by a box of chips.  Costs are compared as
+ * in pz_limits_broken(). */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most) {
   const struct {

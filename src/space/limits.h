@@ -7,7 +7,7 @@
 /* Limits on the costs of a chip; 0 stands for no limit. */
 struct pz_limits {
   double mm2, watts, dollars;
-  double least_mm2; /* least area of chips with several cores of both kinds */
+  double least_mm2; /* least area of chips with several tensor cores and several vector cores */
 };
 
 /* The costs of a chip.  More of any axis of a space never lowers a cost. */
@@ -24,18 +24,20 @@ struct pz_taken {
 /* Returns the costs of a chip. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip);
 
-/* Returns the first limit that every chip between a smallest and a largest one, with these
- * costs, violates, or NULL. */
+/* Returns the name of the first limit that every chip of a box violates, or NULL.  `least` and
+ * `most` are the costs of the smallest and of the largest chip of the box. */
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most);
 
-/* The smallest violation of each limit by the chips that were added.  A new one contains zeroes. */
+/* The smallest violation of each limit by the chips that were added, for messages.  Before the
+ * first chip is added, all members are zero. */
 enum { PZ_EXCESSES = 5 };
 struct pz_excess {
   double cost[PZ_EXCESSES], limit[PZ_EXCESSES];
 };
 
-/* Adds the violations by all chips between a smallest and a largest one, with these costs. */
+/* Adds the limits that every chip of a box violates, whose smallest and largest chip have the costs
+ * `least` and `most`. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most);
 

@@ -90,8 +90,9 @@ static void read_values(struct pz_fields *fields, const char *key, const json_t 
   pz_fields_refuse(fields, key, accepted);
 }
 
-/* Reads one axis.  With a base, an axis may be absent, and lanes may be as many as array columns: by
- * the word "columns", or if the axes are beside the other keys, by the absence of lanes. */
+/* Reads the values of one axis.  With a base chip, an axis may be absent, and lanes may be as many
+ * as the columns of the array: the file says "columns", or has its axes beside the other keys and
+ * lacks the lanes. */
 static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_axis axis) {
   const json_t *json = pz_fields_value(fields, axes[axis].key);
   const char *word = json_string_value(json);
@@ -111,6 +112,8 @@ static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_
 
 /* ---- reading kinds -------------------------------------------------------------------------- */
 
+enum { LARGEST_SIDE = 1 << 14 }; /* maximum number of rows or columns of an array */
+
 /* Adds a technology.  Returns false if it is unknown or given twice. */
 static bool add_node(struct pz_space *space, const char *name) {
   for (enum pz_tech tech = 0; name && tech < PZ_TECHS; tech++) {
@@ -125,13 +128,12 @@ static bool add_node(struct pz_space *space, const char *name) {
 
 /* Adds an array like "64x128".  Returns false if it is not valid or given twice. */
 static bool add_array(struct pz_space *space, const char *text) {
-  enum { LARGEST = 1 << 14 };
   char *end;
   if (!text || *text < '1' || *text > '9' || space->n_arrays == PZ_SPACE_MOST_ARRAYS) return false;
   int64_t rows = strtol(text, &end, 10);
   if (*end != 'x' || end[1] < '1' || end[1] > '9') return false;
   int64_t cols = strtol(end + 1, &end, 10);
-  if (*end || rows > LARGEST || cols > LARGEST) return false;
+  if (*end || rows > LARGEST_SIDE || cols > LARGEST_SIDE) return false;
   for (int i = 0; i < space->n_arrays; i++)
     if (space->array[i].rows == rows && space->array[i].cols == cols) return false;
   space->array[space->n_arrays++] = (struct pz_array_shape){rows, cols};
@@ -150,7 +152,8 @@ static bool add_hbm(struct pz_space *space, const char *name) {
   return false;
 }
 
-/* Reads a list of texts, which `add` adds to the space.  With a base, it may be absent. */
+/* Reads a list of texts, and adds each to the space with `add`, which returns false for an invalid
+ * one.  In a space with a base chip, the list may be absent. */
 static void read_texts(struct pz_fields *fields, const char *key, const char *accepted,
                        struct pz_space *space, bool (*add)(struct pz_space *, const char *)) {
   const json_t *list = pz_fields_value(fields, key);
@@ -162,8 +165,8 @@ static void read_texts(struct pz_fields *fields, const char *key, const char *ac
   if (!valid) pz_fields_refuse(fields, key, accepted);
 }
 
-/* Compares two arrays for qsort() by their number of units, so that neighbours in the list differ
- * little. */
+/* Compares two arrays for qsort() by their number of multiply-accumulate units, so that neighbours
+ * in the list differ little. */
 static int compare_arrays(const void *a, const void *b) {
   const struct pz_array_shape *first = a, *second = b;
   int64_t first_units = first->rows * first->cols, second_units = second->rows * second->cols;
@@ -171,13 +174,14 @@ static int compare_arrays(const void *a, const void *b) {
   return (first->rows > second->rows) - (first->rows < second->rows);
 }
 
-/* Reads "rows" and "cols", all products of which are arrays.  Returns false if there are none. */
+/* Reads the axes "rows" and "cols", and adds an array for every pair of their values.  Returns
+ * false if the file has neither axis. */
 static bool read_array_products(struct pz_fields *fields, struct pz_space *space) {
   static const char rows_key[] = "axes.rows|rows", cols_key[] = "axes.cols|cols";
   const json_t *rows_json = pz_fields_value(fields, rows_key),
                *cols_json = pz_fields_value(fields, cols_key);
   int32_t row_list[PZ_SPACE_MOST_VALUES], col_list[PZ_SPACE_MOST_VALUES];
-  struct values rows = {row_list, 0, 1 << 14}, cols = {col_list, 0, 1 << 14};
+  struct values rows = {row_list, 0, LARGEST_SIDE}, cols = {col_list, 0, LARGEST_SIDE};
   if (!rows_json && !cols_json) return false;
   read_values(fields, rows_key, rows_json, &rows);
   read_values(fields, cols_key, cols_json, &cols);
@@ -194,14 +198,15 @@ static bool read_array_products(struct pz_fields *fields, struct pz_space *space
 
 /* ---- reading files -------------------------------------------------------------------------- */
 
-/* Reads everything but the base chip, which is read only when the rest is valid. */
+/* Reads all fields of a space file but the base chip, which is read only when the rest is valid. */
 static void read_space_fields(struct pz_fields *fields, struct pz_space *space) {
-  static const char *const ignored[] = {"sources"};
+  static const char *const ignored[] = {"sources"}; /* documentation for the reader of the file */
   char names[80], nodes_accepted[160];
   json_t *axes_given = json_object_get(fields->root, "axes"), *value;
   const char *key;
   if (axes_given && !json_is_object(axes_given))
     pz_fields_refuse(fields, "axes", "an object of axes");
+  /* an axis may be in "axes" or beside the other keys, but not in both places */
   json_object_foreach(axes_given, key, value) {
     if (fields->status != PZ_OK || !json_object_get(fields->root, key)) continue;
     pz_fields_refuse(fields, key, "it in \"axes\" alone, where it is given too");
@@ -209,9 +214,10 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   pz_text_plain(pz_text_copy(space->name, sizeof space->name,
                              pz_fields_text_or(fields, "name", fields->name)));
   pz_text_copy(space->about, sizeof space->about, pz_fields_text_or(fields, "about", ""));
-  /* A file with its axes beside the other keys always has a base. */
-  space->has_base =
-      pz_fields_value(fields, "base") || json_object_get(fields->root, "tensor_cores");
+  /* A file with its axes beside the other keys always has a base: by default that of
+   * pz_space_read() */
+  bool has_axes_beside_keys = json_object_get(fields->root, "tensor_cores") != NULL;
+  space->has_base = pz_fields_value(fields, "base") || has_axes_beside_keys;
   space->least_part = pz_fields_real_or(fields, "least_part", 0, 1, 0);
   snprintf(nodes_accepted, sizeof nodes_accepted, "a list of different ones of %s",
            pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
@@ -224,14 +230,15 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   pz_fields_allow(fields, ignored, sizeof ignored / sizeof *ignored);
 }
 
-/* Reads the text of a space file, and checks the number of its chips and their buffers. */
+/* Reads the text of a space file into *out.  Raises an error if the space has too many chips, or no
+ * buffers that are large enough for one of its arrays. */
 void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                    struct pz_space *out) {
   struct pz_fields fields = pz_fields_of(call, name, pz_json_read(call, name, text, bytes));
   struct pz_space *space = pz_alloc(call, 1, sizeof *space);
   read_space_fields(&fields, space);
   pz_fields_end(call, &fields);
-  if (space->has_base) {
+  if (space->has_base) { /* what the file does not list is as in the base chip */
     pz_chip_read_base(call, &fields, "tpuv4", &space->base);
     if (!space->n_nodes) space->node[space->n_nodes++] = space->base.tech;
     if (!space->n_arrays)
@@ -239,8 +246,8 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
           (struct pz_array_shape){space->base.tensor.rows, space->base.tensor.cols};
     if (!space->n_hbm) space->hbm[space->n_hbm++] = PZ_SPACE_OF_BASE;
   }
-  double n_chips = pz_space_kinds(space);
-  struct pz_point largest = {0};
+  double n_chips = pz_space_kinds(space); /* a double, because the product may overflow integers */
+  struct pz_point largest = {0};          /* the highest value on every axis */
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
     n_chips *= space->n[axis];
     largest.at[axis] = (uint8_t)(space->n[axis] - 1);
@@ -330,7 +337,8 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   return point;
 }
 
-/* Returns a chip without a base, before the values of the axes are set. */
+/* Returns a chip of a space without a base chip, to which pz_space_chip() adds the sizes that the
+ * axes state. */
 static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   enum { LANE_BYTES = 16, LEAST_LOCAL_BYTES = 1024, REGISTER_BYTES = 32 }; /* assumed */
   struct pz_chip chip = {.link_latency_s = 1e-6};
@@ -364,8 +372,9 @@ static struct pz_chip resized_base(const struct pz_space *space, const struct pz
   return chip;
 }
 
-/* Sets *out to the chip at a point: the base chip or a plain one, with the values of the axes.  It is
- * named "4x128x128-16x128-32M", and if the space chooses HBM or links, also "-2xhbm3-100". */
+/* Sets *out to the chip at a point of the space: the base chip or a plain one, with the values of
+ * the axes.  Its name is like "4x128x128-16x128-32M": tensor cores x rows x columns, vector cores x
+ * lanes, and MiB of global buffer.  If the space chooses HBM or links, "-2xhbm3-100" follows. */
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
                    struct pz_chip *out) {
   int64_t value[PZ_AXES];
@@ -377,6 +386,7 @@ void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
     value[axis] = space->value[axis][point->at[axis]];
   if (value[PZ_AXIS_LANES] == PZ_SPACE_AS_COLUMNS) value[PZ_AXIS_LANES] = array->cols;
   struct pz_chip chip = space->has_base ? resized_base(space, array, value) : plain_chip(value);
+  /* set the values of the axes; special values such as PZ_SPACE_OF_BASE are negative */
   chip.tech = space->node[kind.node];
   chip.tensor.rows = array->rows;
   chip.tensor.cols = array->cols;
@@ -394,7 +404,7 @@ void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
   }
   if (value[PZ_AXIS_LINK_GB_PER_S] > 0)
     chip.link_bytes_per_s = (double)value[PZ_AXIS_LINK_GB_PER_S] * 1e9;
-  if (space->compiled || !space->has_base) {
+  if (space->compiled || !space->has_base) { /* the chip runs compiled programs */
     chip.execution = PZ_CHIP_SCHEDULED;
     chip.rules.nested_mapping = true;
     chip.rules.rate_levels = true;
@@ -412,9 +422,9 @@ void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
                    (long long)chip.tensor.cores, (long long)chip.tensor.rows,
                    (long long)chip.tensor.cols, (long long)chip.vector.cores,
                    (long long)chip.vector.lanes, (long long)(chip.glb_bytes >> 20));
-  int64_t link_gb_per_s = value[PZ_AXIS_LINK_GB_PER_S];
-  bool is_cut = n <= 0 || (size_t)n >= sizeof chip.name;
-  if (!is_cut && (hbm || link_gb_per_s > 0)) { /* the space chooses HBM or links */
+  int64_t link_gb_per_s = value[PZ_AXIS_LINK_GB_PER_S];  /* negative: that of the base */
+  bool is_cut = n <= 0 || (size_t)n >= sizeof chip.name; /* the name has no room for more */
+  if (!is_cut && (hbm || link_gb_per_s > 0)) {           /* the space chooses HBM or links */
     if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(chip.link_bytes_per_s / 1e9);
     snprintf(chip.name + n, sizeof chip.name - (size_t)n, "-%lldx%s-%lld",
              (long long)chip.hbm.stacks, hbm ? hbm->name : "hbm", (long long)link_gb_per_s);
@@ -483,7 +493,8 @@ const char *pz_space_hbm_name(const struct pz_space *space, int i) {
   return space->hbm[i] == PZ_SPACE_OF_BASE ? "of the base" : pz_hbm_generations[space->hbm[i]].name;
 }
 
-/* Returns the space in the form of its file, or NULL if memory is exhausted. */
+/* Returns the space as JSON in the form of its file, or NULL if memory is exhausted.  Axes with the
+ * value of the base chip are left out. */
 json_t *pz_space_json(const struct pz_space *space) {
   json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array(),
          *axis_values = json_object();
@@ -500,8 +511,9 @@ json_t *pz_space_json(const struct pz_space *space) {
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
     int32_t first = space->value[axis][0];
     if (first == PZ_SPACE_OF_BASE) continue;
-    json_t *list = first > 0 ? json_array() : json_string("columns");
-    for (int i = 0; i < space->n[axis] && first > 0; i++)
+    bool has_numbers = first != PZ_SPACE_AS_COLUMNS;
+    json_t *list = has_numbers ? json_array() : json_string("columns");
+    for (int i = 0; i < space->n[axis] && has_numbers; i++)
       json_array_append_new(list, json_integer(space->value[axis][i]));
     json_object_set_new(axis_values, axes[axis].name, list);
   }

@@ -56,8 +56,9 @@ struct pz_space {
   enum pz_tech node[PZ_TECHS];
   struct pz_array_shape array[PZ_SPACE_MOST_ARRAYS];
   int hbm[PZ_HBM_GENERATIONS]; /* indices in pz_hbm_generations, or PZ_SPACE_OF_BASE */
-  int n[PZ_AXES];
-  /* The only value of an axis may be PZ_SPACE_OF_BASE or PZ_SPACE_AS_COLUMNS. */
+  int n[PZ_AXES];              /* number of values of each axis */
+  /* The values of each axis, ascending.  The only value of an axis may be PZ_SPACE_OF_BASE or
+   * PZ_SPACE_AS_COLUMNS. */
   int32_t value[PZ_AXES][PZ_SPACE_MOST_VALUES];
   bool has_base;
   struct pz_chip base;
@@ -80,8 +81,9 @@ struct pz_point {
 /* Returns the name of an axis in files, or NULL after the last. */
 const char *pz_axis_name(enum pz_axis axis);
 
-/* Return the numbers of kinds, of chips, and of chips per kind.  A kind is a combination of
- * technology, array and HBM, of which the last varies fastest. */
+/* Return the number of kinds of chips of a space, the number of its chips, and the number of chips
+ * of each kind.  A kind is a combination of technology, array and HBM generation; kinds are
+ * numbered so that the HBM generation varies fastest. */
 uint32_t pz_space_kinds(const struct pz_space *space);
 int64_t pz_space_chips(const struct pz_space *space);
 int64_t pz_space_kind_chips(const struct pz_space *space);
@@ -99,14 +101,14 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id);
 /* Sets *out to the chip at a point, which is named after its sizes: 4x128x128-16x128-32M. */
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point, struct pz_chip *out);
 
-/* Reads the text of a space file; `name` stands for it in messages. */
+/* Reads the text of a space file.  `name` is the file's name in error messages. */
 void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                    struct pz_space *out);
 
 /* Reads a built-in space or a file. */
 void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space *out);
 
-/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if it lacks that one. */
+/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if the space lacks it. */
 void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node);
 
 /* Returns a new reference to the space as JSON of its file, or NULL if out of memory. */
