@@ -19,8 +19,9 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* Items that a path may change: plan fields, and MACHINE, which is model, chip and cluster
- * together. */
+/* The items that a path changes are numbered: plan fields, and MACHINE, which is model, chip and
+ * cluster together.  MAX_TOGETHER is the maximum number of items that one step of the path may
+ * need. */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 /* One of the two runs that are compared. */
@@ -46,8 +47,8 @@ struct diff_walk {
   struct pz_plan_diff *diff;
 };
 
-/* Returns the plan of a run without values that have no effect: first and last layers as in the
- * even division, and moments and a fused loss that are the framework's own. */
+/* Returns the plan of a run in a standard form, without values that have no effect: first and last
+ * layers as in the even division, and moments and a fused loss that are the framework's own. */
 static struct pz_plan canonical_plan(const struct pz_training_run *run, bool experts) {
   struct pz_plan plan = run->plan, even = run->plan;
   bool is_even = true;
@@ -214,9 +215,9 @@ static void price_plan(struct pz_call *call, void *ctx) {
   *priced_plan->prediction = pz_predict(call, priced_plan->job, priced_plan->plan, NULL);
 }
 
-/* Prices the plan after the chosen items are changed to their values in run b.  With all items
- * that are left, this is run b itself.  Returns false if the result is not a valid plan, or if
- * the framework can run a and b but not this plan. */
+/* Prices the plan of the walk after the chosen items are changed to their values in run b.  With
+ * all items that are left, this is run b itself.  Returns false if the result is not a valid plan,
+ * or if the framework can run a and b but not this plan. */
 static bool try_items(struct pz_call *call, const struct diff_walk *walk,
                       const struct item_choice *choice, struct pz_diff_change *change) {
   struct pz_plan plan = walk->plan;
@@ -241,8 +242,9 @@ static bool try_items(struct pz_call *call, const struct diff_walk *walk,
   return status == PZ_OK && isfinite(change->p.step_s) && isfinite(change->p.peak_bytes);
 }
 
-/* Adds `size` of the items from position `from` on to the choice, so that the plan can run with the
- * changed items; *change is its price.  Returns false if no such choice exists. */
+/* Adds `size` items, from position `from` on, to the choice, so that the plan with the changed
+ * items can run, and sets *change to its price.  Tries all such choices recursively, the first
+ * items first. Returns false if there is none. */
 static bool find_runnable_items(struct pz_call *call, const struct diff_walk *walk, int size,
                                 int from, struct item_choice *choice,
                                 struct pz_diff_change *change) {
@@ -279,12 +281,14 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   return text;
 }
 
-/* Walks from plan a to plan b, and appends each change with its price to the path. */
+/* Changes the plan of run a into that of run b, as few items at once as possible, and appends each
+ * change with its price to the path. */
 static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *walk) {
   struct pz_plan_diff *diff = walk->diff;
   struct pz_prediction before = diff->a.p;
   struct pz_plan plan = walk->a.canonical;
   while (walk->n_items) {
+    /* find the fewest items whose change gives a plan that can run */
     const struct pz_job *job = walk->job;
     struct pz_diff_change change = {.plan = walk->plan};
     struct item_choice choice = {.n = 0};
@@ -351,7 +355,7 @@ static const char *describe_parts(struct pz_call *result, const struct pz_predic
       largest_s = difference_s;
       largest = part;
     }
-    if (!largest) break;
+    if (!largest) break; /* the parts that are left differ too little */
     text = pz_format(result, "%s%s %+.2g s %s", text, *text ? "," : ":", largest_s,
                      pz_time_part_label(b->scan_layers > 0 ? b : a, largest));
     *(double *)(void *)((char *)&remaining + largest->offset) = pz_time_part(&a->parts, largest);

@@ -112,8 +112,8 @@ static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
 }
 
 /* Computes how often each stage of a plan runs each term, including the earlier stages through
- * which the first microbatch passes (fill_counts).  Leaves out stages that others dominate.
- * Waiting for other devices raises all counts.  Returns the number of stages in `counts`. */
+ * which the first microbatch passes (fill_counts).  Leaves out stages that others dominate. Waiting
+ * for other devices raises all counts.  Returns the number of stages in `counts`. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
                             struct pz_term_counts counts[MAX_PLAN_COUNTS]) {

@@ -39,8 +39,8 @@ struct tuning {
   struct pz_vec changes;   /* the accepted changes: struct pz_plan_change */
 };
 
-/* Lists a neighbour that fits and is faster by LEAST_GAIN.  If the run itself does not fit, lists
- * every neighbour that fits. */
+/* Lists a neighbour of the run's plan, which has one change, if it fits and is faster by
+ * LEAST_GAIN.  If the run itself does not fit, lists every neighbour that fits. */
 static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                           const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct tuning *tuning = ctx;
@@ -93,9 +93,9 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
   plan->overlap = pz_plan_effective_overlap(plan); /* removes overlaps without communication */
 }
 
-/* Searches the best plan with the overlap of the run, and if that is not all overlap, the best plan
- * with all.  If the question has no plan, for example because the devices do not fill nodes, only
- * the single changes are the answer. */
+/* Searches the best plan with the overlap of the run, and unless that is all overlap, also the best
+ * plan with all.  If there is no such plan, for example because the devices fill no whole nodes,
+ * only the single changes are the answer. */
 static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *result = tuning->result;
   struct pz_plan_certificate unused;
@@ -183,9 +183,10 @@ struct pz_tune_options pz_tune_options_default(void) {
                                   .seconds = PZ_PLAN_SECONDS};
 }
 
-/* Corrects all parts of the step on the chip by the same factor until the prediction matches the
- * measured step, within 0.1 to 10.  Stores the corrected chip in *chip, which becomes that of the
- * job.  Returns the predicted step before the correction, in seconds. */
+/* Corrects a chip so that the prediction matches the measured step: raises the correction factors
+ * of all parts of the step by the same ratio, within 0.1 to 10.  Stores the corrected chip in
+ * *chip, which becomes that of the job.  Returns the predicted step before the correction, in
+ * seconds. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
   struct pz_prediction prediction = pz_predict(call, job, plan, NULL);
@@ -241,7 +242,7 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   if (options.progress) pz_progress_start_call(&progress, options.progress, options.ctx, &stop);
   tuning.progress = options.progress ? &progress : NULL;
   tuning.threads = options.threads;
-  tuning.search_seconds = options.seconds / 2;
+  tuning.search_seconds = options.seconds / 2; /* there are up to two searches */
   if (!run->megatron) run->p2p_off = run->plan.vpp > 1 && !(run->plan.overlap & PZ_OVERLAP_P2P);
   tuning.result = pz_object_new(call, sizeof *tuning.result, &in_result);
   tuning.memory = in_result.arena;

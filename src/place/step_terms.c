@@ -18,8 +18,9 @@
 
 /* ---- how often each term runs --------------------------------------------------------------- */
 
-/* Adds what `times` executions of a chunk run: its layers by kind, their recomputation, embedding
- * and head, and two transfers to other stages. */
+/* Adds to the counts how often `times` executions of a chunk run each term: its layers by kind,
+ * their recomputation, the operators before the first and after the last layer of the model, and
+ * two transfers to other stages. */
 void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan *plan,
                         int64_t chunk, double times, struct pz_term_counts *counts) {
   const struct pz_layer_kinds *kinds = &shape->model->kinds;
@@ -27,11 +28,11 @@ void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan 
   int64_t start = pz_plan_layers_before(plan, shape->model->n_blocks, chunk);
   int64_t recomputed = pz_plan_recomputed_layers(plan, chunk % plan->pp, layers);
   bool is_selective = plan->recompute == PZ_RECOMPUTATION_SELECTIVE;
-  int recompute_terms = (is_selective ? 2 : 1) * PZ_TERM_KINDS;
+  int first_recompute_term = (is_selective ? 2 : 1) * PZ_TERM_KINDS; /* see PZ_TERM_KINDS */
   for (uint32_t i = 0; i < kinds->n; i++) {
     counts->n[i] += times * (double)pz_kind_count(kinds, i, start, layers);
     if (recomputed)
-      counts->n[recompute_terms + (int)i] +=
+      counts->n[first_recompute_term + (int)i] +=
           times * (double)pz_kind_count(kinds, i, start, recomputed);
   }
   if (chunk == 0) counts->n[PZ_TERM_ENDS] += times;
@@ -66,7 +67,7 @@ typedef void op_fn(struct pz_call *call, void *ctx, const struct pz_op *op, int 
  * the earliest end of each operator. */
 static void mark_longest_path(const struct pz_ops *ops, const struct pz_op_run *runs, double *end_s,
                               bool *on_path) {
-  uint32_t last = PZ_NONE;
+  uint32_t last = PZ_NONE; /* the operator that ends last */
   for (uint32_t i = 0; i < ops->n; i++) {
     end_s[i] = 0;
     for (uint32_t k = 0; k < ops->op[i].n_pred; k++)
@@ -74,7 +75,7 @@ static void mark_longest_path(const struct pz_ops *ops, const struct pz_op_run *
     end_s[i] += runs[i].kind == PZ_RUN_NONE ? 0 : runs[i].s;
     if (last == PZ_NONE || end_s[i] > end_s[last]) last = i;
   }
-  while (last != PZ_NONE) {
+  while (last != PZ_NONE) { /* go back to the predecessor that ends last */
     const struct pz_op *op = &ops->op[last];
     on_path[last] = true;
     last = PZ_NONE;
@@ -83,8 +84,9 @@ static void mark_longest_path(const struct pz_ops *ops, const struct pz_op_run *
   }
 }
 
-/* Calls fn for every operator of each term of a shape.  In passes that are not divided into two
- * halves, operators on the longest path are visited a second time, for the term of the path. */
+/* Calls fn for every operator of each term of a shape, with the number of times that the term runs
+ * it. Operators on the longest path of a pass are visited a second time, for the term of the path,
+ * unless the pass is divided into two halves. */
 static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
                       const struct pz_step_shape *shape, op_fn *fn, void *ctx) {
   struct pz_call scratch = pz_scratch(call);
@@ -95,8 +97,9 @@ static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
   for (uint32_t l = 0; l < workload->n_layers; l++) {
     const struct pz_layer *layer = &workload->layers[l];
     bool is_block = kind < kinds->n && kinds->layer[kind] == l;
-    int term = is_block ? (int)kind : PZ_TERM_ENDS + (kind > 0);
-    double times = halves * (is_block ? 1 : (double)layer->count);
+    bool is_after_layers = kind > 0;
+    int term = is_block ? (int)kind : PZ_TERM_ENDS + is_after_layers;
+    double times = halves * (is_block ? 1 : (double)layer->count); /* a term is one repeated layer */
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
       const struct pz_ops *ops = &layer->ops[d];
       bool *on_path = pz_alloc(&scratch, ops->n, sizeof *on_path);
@@ -150,8 +153,9 @@ static void release_costs(void *sum) {
   for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&((struct work_sum *)sum)->cost[r]);
 }
 
-/* Adds the work of an operator that runs `times` to a term.  Attention has two floating-point
- * operations for each cycle of an array of one multiply-accumulate unit. */
+/* Adds the work of an operator that runs `times` to its term: multiply-accumulates of GEMMs, and
+ * for other operators what the cost model computes for a chip with one unit of each resource.  An
+ * array of one multiply-accumulate unit needs a cycle for two floating-point operations. */
 static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op, int term,
                         double times) {
   struct work_sum *sum = ctx;
@@ -298,9 +302,9 @@ static void add_gemm_values(const struct pz_term_tables *tables, double *table) 
   }
 }
 
-/* Returns a table of the cycles of GEMMs by shape and term, on one core with its share of the rate
- * of the global buffer.  Several cores together do not need fewer cycles.  The clock is arbitrary;
- * buffer and HBM are too large to matter. */
+/* Returns a table of the cycles of the GEMMs of each term in each shape, on one core with its share
+ * of the rate of the global buffer.  Several cores together do not need fewer cycles.  The clock is
+ * arbitrary; buffer and HBM are too large to matter. */
 static const double *array_cycles(struct pz_call *call, struct pz_term_tables *tables,
                                   const struct pz_chip *chip) {
   const struct pz_shared_table *shared = tables->space->question->shared;
@@ -313,7 +317,7 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   core.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
   core.glb_bytes = INT64_C(1) << 40;
   core.hbm.bytes_per_s_per_stack = UNLIMITED;
-  const struct pz_rules *rules = &chip->rules;
+  const struct pz_rules *rules = &chip->rules; /* the key has all values that the cycles depend on */
   double question_key = tables->space->question->sharing_key;
   double rows = (double)chip->tensor.rows, cols = (double)chip->tensor.cols;
   double local_bytes = (double)chip->tensor.local_bytes;
@@ -341,7 +345,8 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   return table;
 }
 
-/* Returns a table of the least HBM bytes that GEMMs move, by shape and term. */
+/* Returns a table of the least HBM bytes that the GEMMs of a term move, for each shape and term (a
+ * part of a step, such as the layers of one kind). */
 static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tables,
                                 const struct pz_chip *chip) {
   const int64_t key[] = {chip->tensor.rows, chip->tensor.cols, chip->glb_bytes};
@@ -371,7 +376,7 @@ static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *
                                    bool slow, double *terms) {
   struct pz_plan plan = pz_step_shape_fastest(tables->space->question, shape);
   struct pz_chip chip = *tables->space->question->job.chip;
-  double rate = slow ? 1 : UNLIMITED;
+  double rate = slow ? 1 : UNLIMITED; /* of clock, HBM and global buffer */
   chip.clock_hz = rate;
   chip.cold = false;
   chip.rules.nested_mapping = false;
@@ -392,8 +397,8 @@ static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *
   terms[PZ_TERM_ENDS + 1] = seconds(&steps->after);
 }
 
-/* Returns a table of the seconds of collectives in a network, by shape and term; `slow` is
- * that of find_shape_collectives(). */
+/* Returns a table of the seconds of collectives in a network, for each shape and term.  `slow`
+ * selects the chip as in find_shape_collectives(). */
 static const double *network_collectives(struct pz_call *call, struct pz_term_tables *tables,
                                          const struct pz_cluster *net, bool slow) {
   double key[3 * PZ_CLUSTER_MOST_LEVELS + 1] = {0};
@@ -495,7 +500,7 @@ double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
   double mac_j = tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j;
   double least_j = HUGE_VAL;
   for (uint32_t i = 0; i < tables->space->shapes.n; i++) {
-    /* energy of a whole microbatch on one device, as chip/bill.c computes it */
+    /* energy of a whole microbatch on one device, as chip/bill.c computes it; a mac is two flop */
     size_t at = (size_t)i * PZ_TERM_ROW + PZ_TERM_WHOLE;
     const struct pz_term_work *work = &tables->work[at];
     double macs = work->macs + work->attention_flop / 2;

@@ -29,7 +29,7 @@ struct pz_term_counts {
   double n[PZ_TERMS];
 };
 
-/* Adds the terms of a chunk of a plan to the counts, if the chunk runs this number of times. */
+/* Adds to the counts how often `times` executions of a chunk of a plan run each term. */
 void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan *plan,
                         int64_t chunk, double times, struct pz_term_counts *counts);
 
@@ -116,8 +116,8 @@ static inline double pz_term_serial_s(const struct pz_term_work *work,
          pz_fmax(work->ops * rates->op, work->bytes * rates->byte);
 }
 
-/* Returns the seconds that one measure gives as a lower bound for a term; `at` is its table
- * entry. */
+/* Returns a lower bound of the seconds of a scheduled term: its load of one resource, or the length
+ * of its longest path.  `at` is the index of the term in the tables. */
 static inline double pz_term_load_s(const struct pz_term_tables *tables,
                                     const struct pz_term_rates *rates, size_t at,
                                     enum pz_term_measure measure) {
@@ -136,8 +136,9 @@ static inline double pz_term_load_s(const struct pz_term_tables *tables,
   }
 }
 
-/* Returns the measure with the largest bound of a microbatch.  All terms of a bound must be summed
- * by the same measure, because one term may use a resource that another one leaves idle. */
+/* Returns the resource, or the path, that gives the largest lower bound of a whole microbatch.  All
+ * terms of a bound must be summed by the same measure, because one term may use a resource that
+ * another one leaves idle. */
 static inline enum pz_term_measure pz_term_measure_of(const struct pz_term_tables *tables,
                                                       const struct pz_term_rates *rates,
                                                       uint32_t shape) {

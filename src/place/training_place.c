@@ -121,8 +121,9 @@ static const struct {
     {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
      "pipeline_parallel_expert_parallel_overlap", NULL}};
 
-/* Appends an option of the best plan with its gain: the relative time by which the step of
- * `without`, the plan without it, is longer.  Skips it if the framework cannot run that plan. */
+/* Appends an option of the best plan with its gain: by how much longer the step of `without`, the
+ * plan without this option, is, relative to the best.  Skips it if the framework cannot run that
+ * plan. */
 static void add_switched(struct pz_call *call, const struct pz_plan_question *question,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
@@ -347,8 +348,9 @@ static bool try_change(struct pz_call *call, struct misfit *misfit, const struct
   return fits;
 }
 
-/* Tries single changes of the question: unpinned fields, more devices, more HBM, and if none of
- * these is sufficient, shorter samples.  `least` is the plan that needs the least memory. */
+/* Tries single changes of the question, and stores those with which a plan fits in misfit->changes:
+ * unpinned fields, more devices, more HBM, and if none of these is sufficient, shorter samples.
+ * `least` is the plan that needs the least memory. */
 static void try_single_changes(struct pz_call *call, struct misfit *misfit,
                                const struct pz_training_run *least) {
   struct pz_training_place_options options;
@@ -371,7 +373,7 @@ static void try_single_changes(struct pz_call *call, struct misfit *misfit,
     snprintf(change, sizeof change, "%" PRId64 " devices", options.plan.devices);
     fits = try_change(call, misfit, misfit->chip, &options, change);
   }
-  struct pz_chip chip = *misfit->chip;
+  struct pz_chip chip = *misfit->chip; /* with HBM for the plan that needs the least */
   double reserved_bytes = pz_reserved_bytes(misfit->chip, &pz_constants_default);
   double gib = ceil((least->p.needed_bytes + reserved_bytes) / 0x1p30);
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
@@ -462,8 +464,9 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
 
 /* ---- scaling -------------------------------------------------------------------------------- */
 
-/* Finds the best plan for the number of devices of a row.  If the time is over before one is found,
- * the row has no plan.  Returns false if the search was stopped. */
+/* Fills in a row of the table of numbers of devices: the best plan for its number, and its
+ * throughput. If the time is over before a plan is found, the row has none.  Returns false if the
+ * search was stopped. */
 static bool scale_row(struct pz_call *call, const struct pz_job *job,
                       const struct pz_training_place_options *options, int64_t batch_per_device,
                       struct pz_scaling_row *row, struct pz_error *why) {
@@ -508,7 +511,8 @@ struct scale_args {
   struct pz_scaling **out;
 };
 
-/* Checks the arguments of pz_training_scale() and searches a plan for each row. */
+/* Checks the arguments of pz_training_scale(), and searches a plan for each number of devices.  The
+ * efficiency of a row is its throughput per device relative to the first row with a plan. */
 static void scale_devices(struct pz_call *call, void *ctx) {
   struct scale_args *args = ctx;
   struct pz_training_place_options options = pz_training_place_options_default();

@@ -407,8 +407,8 @@ static void close_memory_file(void *fd) {
 }
 
 /* Returns memory that the ranks of a node share (struct pz_ranks), or NULL where that is
- * impossible. The first rank of the node makes a file in memory, and the others open and map it.
- * It is closed after a second exchange, when all have opened it. */
+ * impossible. The first rank of the node makes a file in memory, and the others open and map it. It
+ * is closed after a second exchange, when all have opened it. */
 static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   struct node_memory memory = {.process = 0};
   bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;

@@ -173,8 +173,8 @@ static double estimate_value(struct pz_call *call, const struct pz_box_task *tas
   return pz_objective_value(task->objective, steps, &boxed.least);
 }
 
-/* Returns the score of splitting the box in the middle of an axis; the lowest score is the best.
- * It is the product of the estimated values of the halves, relative to that of the box, times the
+/* Returns the score of splitting the box in the middle of an axis; the lowest score is the best. It
+ * is the product of the estimated values of the halves, relative to that of the box, times the
  * square of the larger: a good split lowers both values, above all that of the better half. */
 static double score_split(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box, enum pz_axis axis, double whole_value) {
