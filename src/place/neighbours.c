@@ -22,8 +22,7 @@
 
 enum { MAX_MBS = 64 };
 
-/* Returns the neighbourhood of a plan: the plan, and the properties of its model and cluster that
- * limit how its fields may be changed. */
+/* Returns the neighbourhood of a plan, with the properties of its model that limit changes. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
@@ -65,7 +64,7 @@ struct neighbour {
 };
 
 /* Completes a neighbour and predicts its memory, and its step if it fits, if its framework can run
- * it. An error means that the change gives no valid plan. */
+ * it.  An error means that the change gives no valid plan. */
 static void price_neighbour(struct pz_call *call, void *ctx) {
   struct neighbour *neighbour = ctx;
   struct neighbour_walk *walk = neighbour->walk;
@@ -92,9 +91,8 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
   neighbour->can_run = true;
 }
 
-/* Tries a plan in which `field` was changed: sets the fields that follow from it (replicas,
- * sharding group, pipeline order, overlap), predicts the plan, and calls fn if the framework can
- * run it. */
+/* Tries a plan in which `field` was changed: sets the fields that follow from it, such as replicas
+ * and pipeline order, predicts the plan, and calls fn if the framework can run it. */
 static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan plan,
                           enum pz_plan_field field) {
   const struct pz_plan *base = walk->neighbourhood->plan;
@@ -155,7 +153,6 @@ static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
   if (field == PZ_PLAN_MBS) most = MAX_MBS;
   for (int64_t value = 1; value <= most; value += field == PZ_PLAN_CP ? value : 1) {
     struct pz_plan plan = *base;
-    /* the member of this field */
     int64_t *degree = (int64_t *)(void *)((char *)&plan + pz_plan_field(field)->offset);
     if (*degree == value || !can_have_degree(walk->neighbourhood, field, value)) continue;
     *degree = value;
@@ -189,8 +186,7 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
   if (enough < chunk_layers) try_neighbour(call, walk, *plan, field);
 }
 
-/* Tries no, selective and full recomputation, and full recomputation of the fewest layers with
- * which the plan fits. */
+/* Tries no, selective and full recomputation, and full recomputation of the fewest layers. */
 static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
@@ -277,8 +273,7 @@ struct fitting_search {
 };
 
 /* Lists a neighbour that fits in memory, unless a listed plan has the same step and memory.  If it
- * does not fit, and pairs of changes are searched, makes a second change: visits its neighbours in
- * turn. */
+ * does not fit, and pairs of changes are searched, visits the neighbours of the neighbour. */
 static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                            const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct fitting_search *search = ctx;
@@ -322,8 +317,7 @@ struct changes_args {
   struct pz_plan_changes **out;
 };
 
-/* Finds the single changes with which the plan of a run fits in memory, or if there are none, the
- * pairs of changes.  Lists them in *args->out, shortest step first. */
+/* Finds single changes with which the plan of a run fits; if there are none, pairs of changes. */
 static void find_fitting_changes(struct pz_call *call, void *ctx) {
   struct changes_args *args = ctx;
   struct pz_job job = {.model = args->model, .chip = args->chip};

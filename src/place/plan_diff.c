@@ -19,9 +19,8 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* The items that a path changes are numbered: plan fields, and MACHINE, which is model, chip and
- * cluster together.  MAX_TOGETHER is the maximum number of items that one step of the path may
- * need. */
+/* Items that a path changes: plan fields, and MACHINE, which is model, chip and cluster together.
+ * At most MAX_TOGETHER of them are changed at once. */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 /* One of the two runs that are compared. */
@@ -244,7 +243,7 @@ static bool try_items(struct pz_call *call, const struct diff_walk *walk,
 
 /* Adds `size` items, from position `from` on, to the choice, so that the plan with the changed
  * items can run, and sets *change to its price.  Tries all such choices recursively, the first
- * items first. Returns false if there is none. */
+ * items first.  Returns false if there is none. */
 static bool find_runnable_items(struct pz_call *call, const struct diff_walk *walk, int size,
                                 int from, struct item_choice *choice,
                                 struct pz_diff_change *change) {
@@ -281,8 +280,7 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   return text;
 }
 
-/* Changes the plan of run a into that of run b, as few items at once as possible, and appends each
- * change with its price to the path. */
+/* Changes the plan of run a into that of run b, and appends each change with its price. */
 static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *walk) {
   struct pz_plan_diff *diff = walk->diff;
   struct pz_prediction before = diff->a.p;

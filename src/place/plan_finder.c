@@ -107,8 +107,7 @@ static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz
 }
 
 /* Returns a lower bound, in seconds, of the step of the plans of a shape that fit in memory: the
- * least bound of those that no other dominates, by the times of terms (step_terms.h) on the
- * chip. */
+ * least bound of its frontier by the times of terms (step_terms.h), the parts of a step. */
 static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *finder,
                                const struct pz_term_rates *rates, uint32_t shape) {
   const struct pz_frontier *plans = pz_plan_frontier_shape(call, &finder->frontiers, shape);
@@ -146,8 +145,7 @@ static int by_rank(const void *a, const void *b) {
   return (first->shape > second->shape) - (first->shape < second->shape);
 }
 
-/* Lists the shapes that may have a step below the limit in finder->ranked, lowest bound first, and
- * returns their number. */
+/* Lists the shapes that may have a step below the limit, lowest bound first; returns how many. */
 static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
                             struct pz_finder_chip finder_chip, double limit_s) {
   struct pz_term_rates rates =
@@ -157,8 +155,7 @@ static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
     uint32_t i = (finder->first_shape + k) % finder->space.shapes.n;
     double bound_s = whole_shape_s(finder, &rates, i);
     if (bound_s >= limit_s) continue;
-    if (limit_s < HUGE_VAL) /* without a limit, the tighter bound would exclude nothing */
-      bound_s = shape_frontier_s(call, finder, &rates, i);
+    if (limit_s < HUGE_VAL) bound_s = shape_frontier_s(call, finder, &rates, i);
     if (bound_s < limit_s) finder->ranked[n++] = (struct ranked_shape){bound_s, i};
   }
   qsort(finder->ranked, n, sizeof *finder->ranked, by_rank);
@@ -382,9 +379,8 @@ static void release_finder(void *finder) {
   pz_arena_release(&plan_finder->best_plans);
 }
 
-/* Makes a finder: lists the space, makes the step models of its shapes, and prepares the tables.
- * These first times are those of the question's chip without nested mappings, because shapes are
- * timed again for every chip. */
+/* Makes a finder: lists the space, makes its step models, and prepares the tables.  Their first
+ * times are those without nested mappings, because shapes are timed again for every chip. */
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_call in_finder;

@@ -55,9 +55,8 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_finder_chip finder_chip, const struct pz_plan *plan,
                         double params);
 
-/* Returns a lower bound of the energy of a step (pz_finder_plan_j) for all plans on the chip, and
- * on chips of its technology and array with a smaller global buffer.  voltage2 is the squared
- * relative voltage. */
+/* Returns a lower bound of the energy of a step for all plans on the chip, and on chips of its
+ * technology and array with a smaller global buffer.  voltage2 is the squared relative voltage. */
 double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
                          const struct pz_chip *chip, double voltage2);
 

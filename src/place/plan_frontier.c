@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Limits of the memory of all frontiers, and of the stages of a plan whose counts are kept. */
+/* Limits of the memory of all frontiers, and of the stages of a plan that are compared. */
 enum { MAX_FRONTIER_BYTES = 256 << 20, MAX_PLAN_COUNTS = 64 };
 
 /* ---- the packed form ------------------------------------------------------------------------ */
@@ -112,8 +112,8 @@ static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
 }
 
 /* Computes how often each stage of a plan runs each term, including the earlier stages through
- * which the first microbatch passes (fill_counts).  Leaves out stages that others dominate. Waiting
- * for other devices raises all counts.  Returns the number of stages in `counts`. */
+ * which the first microbatch passes (fill_counts).  Leaves out stages that others dominate.
+ * Waiting for other devices raises all counts.  Returns the number of stages in `counts`. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
                             struct pz_term_counts counts[MAX_PLAN_COUNTS]) {
@@ -268,9 +268,8 @@ static void list_plan(struct frontier_list *list, struct listed_plan listed,
   pz_append(&list->memory, &list->plans, &listed);
 }
 
-/* Adds a plan to the frontier of its grid, once for each way to save memory with which it fits and
- * with which no listed plan dominates it.  If the plan fits in the first way, which saves no
- * memory, the other ways are only slower and are left out. */
+/* Adds a plan to the frontier of its grid, once for each way to save memory in which it fits and is
+ * not dominated.  If it fits in the first way, which saves none, the other ways are only slower. */
 static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                           struct pz_plan *plan) {
   struct frontier_list *list = ctx;
@@ -281,14 +280,12 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {
     if (!pz_plan_apply_way(space, plan, i)) continue;
     bool is_full = plan->recompute == PZ_RECOMPUTATION_FULL;
-    /* a plan whose relaxation is dominated is dominated, too, and its memory need not be
-     * computed */
+    /* if the relaxation of a plan is dominated, the plan is, too */
     struct pz_plan relaxed = pz_plan_relaxed(plan);
     uint32_t n = plan_counts(space->question, shape, &relaxed, counts);
     if (is_dominated(list, plan, counts, n)) continue;
     if (pz_plan_memory_once(memory, shape, plan) > memory->hbm_bytes) continue;
-    /* the computation of memory has chosen the number of recomputed layers, which adds to the
-     * counts */
+    /* the number of recomputed layers is chosen now, and adds to the counts */
     if (is_full) n = plan_counts(space->question, shape, plan, counts);
     if (!is_full || !is_dominated(list, plan, counts, n))
       list_plan(list, (struct listed_plan){*plan, 0, n}, counts);

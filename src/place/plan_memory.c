@@ -205,8 +205,7 @@ static bool recompute_within(const struct pz_plan_memory *memory, const struct p
     }
     return true;
   }
-  /* all stages must recompute the same number: the largest one, or more if that needs more
-   * memory */
+  /* all stages must recompute the same number, the largest one or more */
   int64_t most = largest_chunk_of_plan(shape, plan);
   while (layers <= most && plan_bytes_with(memory, shape, plan, layers, limit_bytes) > limit_bytes)
     layers++;
@@ -254,9 +253,8 @@ static double choose_recomputed_layers(const struct pz_plan_memory *memory,
 }
 
 /* Offloads the activations of the fewest layers of each chunk with which the plan fits, or for the
- * objective "memory" of the layers with which it needs the least, within the memory of the host.
- * Some frameworks can offload only all layers, others only fewer than all.  Returns the needed
- * bytes. */
+ * objective "memory" of those with which it needs the least, within the memory of the host.  Some
+ * frameworks can offload only all layers, others only fewer than all.  Returns the needed bytes. */
 static double choose_offloaded_layers(const struct pz_plan_memory *memory,
                                       const struct pz_step_shape *shape, struct pz_plan *plan) {
   bool minimizes_memory = memory->space->question->objective == PZ_PLAN_MEMORY;

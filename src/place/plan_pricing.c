@@ -47,8 +47,7 @@ static bool could_be_best(const struct pz_plan_pricing *pricing, const struct pz
   return is_before(pricing, &bound, &pricing->found.list[pricing->found.n - 1]);
 }
 
-/* Returns a copy of a found plan whose numbers of recomputed layers by stage are in the memory of
- * the results, because the next plan overwrites those of the search. */
+/* Returns a copy of a found plan whose recomputed layers are in the memory of the results. */
 struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
                                           const struct pz_plan_pricing *pricing,
                                           const struct pz_found_plan *found) {
@@ -123,10 +122,9 @@ static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_prici
   return !could_be_best(pricing, &relaxed, bound_s, 0);
 }
 
-/* Prices a plan with one way to save memory, and keeps it if it is among the best.  It is excluded
- * by the lower bound of its relaxation, by memory, or by its own lower bound once its numbers of
- * layers are chosen; otherwise it is simulated.  As long as no plan fits, the plan that needs the
- * least memory is kept. */
+/* Prices a plan with one way to save memory.  It is excluded by the lower bound of its relaxation,
+ * by memory, or by its own lower bound once its numbers of layers are chosen; otherwise it is
+ * simulated.  As long as no plan fits, the plan that needs the least memory is kept. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
@@ -135,7 +133,6 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
   bool minimizes_memory = question->objective == PZ_PLAN_MEMORY;
   bool has_open_layers = /* the computation of memory chooses the number of layers */
       plan->recompute == PZ_RECOMPUTATION_FULL || pz_plan_offload_is_open(question, plan);
-  /* a lower bound can only exclude the plan if there is something to compare it with */
   bool has_rival = pricing->found.n == pricing->top || pricing->cutoff_s > 0;
   if (has_rival && !minimizes_memory &&
       is_excluded_by_relaxation(call, pricing, shape, plan, full_overlap)) {

@@ -38,8 +38,7 @@ struct pz_plan_question {
   /* A run over this number of tokens must end within deadline_s, or 0 if there is no deadline. */
   double tokens, deadline_s;
   uint32_t top; /* number of plans to return; 0 means 1 */
-  /* Number of further plans to return, each the best that uses another set of techniques
-   * (pz_plan_kind). */
+  /* number of further plans to return, each the best of another kind (pz_plan_kind) */
   uint32_t n_alternatives;
 
   unsigned threads;             /* number of threads, or 0 for one per processor */

@@ -143,13 +143,12 @@ static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
   struct pz_plan_pricing *pricing = ties->pricing;
   struct pz_plan_memory *memory = pricing->memory;
   const struct pz_plan_question *question = pricing->space->question;
-  /* which numbers of layers are open, so that the memory of the chip decides them below */
+  /* numbers of layers that are open until the memory is computed */
   bool open_offload = pz_plan_offload_is_open(question, plan);
   bool open_recompute = plan->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
   struct simplicity simplicity = plan_simplicity(pricing->space, plan);
-  /* Only the numbers of its simplicity before the open layers are known.  The rank of a
-   * recomputation is at least 1, because none is another way, unless full recomputation is
-   * pinned. */
+  /* Only the numbers before the open layers are known.  A recomputation has a rank of at least 1,
+   * because none is another way, unless full recomputation is pinned. */
   int n_known = KEY_NUMBERS;
   if (open_recompute) {
     simplicity.number[KEY_RECOMPUTATION] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
@@ -278,9 +277,8 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
     found->least.p = pz_step_price(call, pricing->least_shape->model, &found->least.plan, NULL);
 }
 
-/* Appends to the found plans the best plan of each other kind, best first, if its step is at most
- * KIND_STEP_FACTOR times the best.  The kind of a plan (pz_plan_kind) is the set of techniques that
- * it uses; that of the simplest plan is left out. */
+/* Appends to the found plans the best plan of each other kind (set of techniques, pz_plan_kind)
+ * than the simplest plan, best first, if its step is at most KIND_STEP_FACTOR times the best. */
 static void find_kinds(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_space *space = pricing->space;

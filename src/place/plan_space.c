@@ -100,10 +100,9 @@ double pz_step_shape_share(const struct pz_plan_question *question,
          (double)(shape->mbs * question->plan.devices);
 }
 
-/* Lists the variants, which differ in the dispatcher of tokens to experts and in CUDA graphs: each
- * dispatcher that the framework has on this chip, with the CUDA graphs of the question, and with
- * graphs of all modules that the framework can capture.  The first variant is that of the
- * question. */
+/* Lists the variants: each dispatcher of tokens to experts that the framework has on this chip,
+ * with the CUDA graphs of the question, and with graphs of all modules that the framework can
+ * capture.  The first variant is that of the question. */
 static void list_variants(struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   const struct pz_plan *given = &question->plan;
@@ -308,8 +307,7 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   bool is_pinned = space->question->pinned & PZ_PLAN_PIN(ZERO);
   bool shards_nothing = plan->zero && !has_replicas && !is_pinned;
   bool can_drop_16bit_weights = framework->transformer_engine && !(framework->fp8_weight_bytes > 0);
-  bool can_shard = true,
-       knows_can_shard = false; /* the same for all ways, so that it is asked once */
+  bool can_shard = true, knows_can_shard = false; /* the same for all ways */
   space->ways.n = 0;
   for (size_t i = 0; i < space->n_ways; i++) {
     space->ways.allowed[i] = false;
@@ -376,9 +374,8 @@ static void list_ways(struct pz_plan_space *space) {
 
 /* ---- what the framework supports ------------------------------------------------------------ */
 
-/* Returns a plan with pp stages and this ZeRO stage, with which the rules of a framework are asked
- * what it supports at all.  Its other degrees and its batch satisfy every rule about
- * divisibility. */
+/* Returns a plan with pp stages and this ZeRO stage, for asking what a framework supports.  Its
+ * other degrees and its batch satisfy every rule about divisibility. */
 static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, int zero) {
   struct pz_plan plan = space->question->plan;
   plan.tp = plan.cp = plan.ep = plan.mbs = plan.vpp = 1;
@@ -552,8 +549,7 @@ static void open_shape_task(struct pz_call *task, void *ctx, size_t i, unsigned 
   opened.shape->model = NULL;
 }
 
-/* Makes and times the step models of all shapes in parallel, and removes the shapes that the layers
- * of the model do not allow.  Raises the error of the first of these if no shape remains. */
+/* Makes and times the step models of all shapes in parallel, and removes shapes without one. */
 static void open_shapes(struct pz_call *call, struct pz_plan_space *space) {
   struct pz_call scratch = pz_scratch(call);
   struct pz_error *refusals = pz_alloc(&scratch, space->shapes.n, sizeof *refusals);
@@ -791,9 +787,8 @@ uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
 }
 
 /* Raises an error that says why the space is empty: the framework refuses every plan with the
- * pinned fields, or else the degrees divide nothing.  Asks the rules of the framework about plans
- * with small values of the other fields, every ZeRO stage, and the fewest replicas that are
- * possible or twice as many. */
+ * pinned fields, or else the degrees divide nothing.  Asks its rules about plans with small values
+ * of the other fields, every ZeRO stage, and the fewest possible replicas or twice as many. */
 _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *space) {
   struct pz_plan plan = space->question->plan;
   struct pz_error why = {0};

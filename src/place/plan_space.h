@@ -182,8 +182,7 @@ int pz_plan_grid_order(const void *a, const void *b);
 
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
-/* A function that is called for a plan of a grid.  It may apply each way to save memory to the plan
- * with pz_plan_apply_way(). */
+/* Receives a plan of a grid, to which it may apply ways to save memory (pz_plan_apply_way). */
 typedef void pz_plan_fn(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                         struct pz_plan *plan);
 

@@ -465,7 +465,7 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
 /* ---- scaling -------------------------------------------------------------------------------- */
 
 /* Fills in a row of the table of numbers of devices: the best plan for its number, and its
- * throughput. If the time is over before a plan is found, the row has none.  Returns false if the
+ * throughput.  If the time is over before a plan is found, the row has none.  Returns false if the
  * search was stopped. */
 static bool scale_row(struct pz_call *call, const struct pz_job *job,
                       const struct pz_training_place_options *options, int64_t batch_per_device,

@@ -299,8 +299,7 @@ static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
  * The call also ends the thread's last item, whose processor time counts for the statistics. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
-  /* processor time of this thread when its last item began, and the sequence number of that
-   * round */
+  /* when the last item of this thread began: processor time, and number of the round */
   static _Thread_local uint64_t since_ns;
   static _Thread_local uint64_t sequence = UINT64_MAX;
   struct timespec time;
@@ -407,8 +406,8 @@ static void close_memory_file(void *fd) {
 }
 
 /* Returns memory that the ranks of a node share (struct pz_ranks), or NULL where that is
- * impossible. The first rank of the node makes a file in memory, and the others open and map it. It
- * is closed after a second exchange, when all have opened it. */
+ * impossible.  The first rank of the node makes a file in memory, and the others open and map it.
+ * It is closed after a second exchange, when all have opened it. */
 static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   struct node_memory memory = {.process = 0};
   bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;
@@ -455,22 +454,20 @@ static void remove_session(const char *session) {
   const char *job_id = getenv("PMIX_NAMESPACE");
   snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%u.%lx.*", (unsigned)geteuid(),
            job_id ? strtoul(job_id, NULL, 10) : 0);
-  enum { REPETITIONS = 20, NAP_NS = 50000000 }; /* one second together */
-  for (int i = 0; i < REPETITIONS; i++) {
+  for (int i = 0; i < 20; i++) { /* for a second */
     glob_t found;
     (void)nftw(session, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     if (glob(pattern, 0, NULL, &found) == 0) {
       for (size_t k = 0; k < found.gl_pathc; k++) (void)unlink(found.gl_pathv[k]);
       globfree(&found);
     }
-    nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
   }
 }
 
-/* Ends this rank when mpirun ends, because nobody would read its answer; the run file is as after
- * any kill.  Open MPI itself does so only some seconds later.  `session` is Open MPI's folder of
- * the job, whose path ends in "/pid." and the process number of mpirun.  Returns if the parent
- * process is not mpirun. */
+/* Ends this rank when mpirun ends, because nobody would read its answer; Open MPI itself does so
+ * only some seconds later.  `session` is Open MPI's folder of the job, whose path ends in "/pid."
+ * and the process number of mpirun.  Returns if the parent process is not mpirun. */
 static void *watch_mpirun(void *session) {
   char suffix[32];
   pid_t parent = getppid();
@@ -488,8 +485,7 @@ static void *watch_mpirun(void *session) {
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* Starts MPI and the transport between ranks, if mpirun or another launcher has started this
- * process.  A function for pz_border(). */
+/* Starts MPI and the transport between ranks if a launcher has started this process. */
 void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
   (void)unused;
@@ -535,8 +531,7 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   }
 }
 
-/* Tells the other ranks that the command of this rank has ended with exit status `code`, and ends
- * MPI, which waits for them.  Returns the exit status of the process. */
+/* Tells the other ranks that this one has ended, and ends MPI.  Returns the exit status. */
 int pz_ranks_end(int code) {
   if (!job.is_started) return code;
   pz_ranks_use(NULL);

@@ -78,9 +78,8 @@ static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *c
   }
 }
 
-/* Returns the value of a chip by the objective; more is better.  By most objectives it is the
- * geometric mean of the throughputs, over a cost of the chip, both relative to the reference
- * chip. */
+/* Returns the value of a chip by the objective; more is better.  The default case is the geometric
+ * mean of throughputs over a cost of the chip, both relative to the reference chip. */
 double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
                           const struct pz_taken *costs) {
   enum pz_objective_kind kind = objective->kind;
@@ -107,20 +106,18 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
   }
 }
 
-/* Returns the longest step of an entry, in seconds, with which the value of the chip still reaches
- * `least` while the other steps stay.  Doubles the step until the value does not reach it, and then
- * bisects. */
+/* Returns the longest step of an entry, in seconds, with which the value still reaches `least`:
+ * doubles the step until it does not, then bisects. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least) {
   static const double TOLERANCE = 1e-9;
-  enum { MOST_DOUBLINGS = 1100 }; /* more than the range of doubles */
   struct pz_step_cost trial[PZ_SEARCH_MOST_MODELS];
   if (!(least > 0)) return HUGE_VAL;
   for (uint32_t i = 0; i < objective->n; i++)
     trial[objective->models[i]] = steps[objective->models[i]];
   double reaching_s = steps[entry].step_s, failing_s = reaching_s;
   if (!(pz_objective_value(objective, trial, costs) >= least)) return 0;
-  for (int i = 0; i < MOST_DOUBLINGS; i++) {
+  for (int i = 0; i < 1100; i++) { /* more doublings than doubles have */
     failing_s *= 2;
     trial[entry].step_s = failing_s;
     if (!(failing_s < HUGE_VAL)) return HUGE_VAL; /* every step reaches it */

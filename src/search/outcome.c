@@ -155,8 +155,7 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   pz_append(call, &outcome->known, &step);
 }
 
-/* Reads outcome i of a round, as pz_outcome_pack() writes it, into the struct pz_driver `ctx`.
- * Raises PZ_BAD_INPUT for invalid bytes. */
+/* Reads outcome i of the struct pz_driver `ctx`, and raises PZ_BAD_INPUT for invalid bytes. */
 void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *input) {
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];

@@ -168,9 +168,8 @@ static void push_open(struct pz_call *call, struct pz_driver *driver,
   pz_heap_add(call, &driver->heap, comes_first, &box);
 }
 
-/* Returns whether a chip with this area and value would replace the best chip so far.  Of chips
- * with equal values, the smaller one wins if smaller_wins_ties is set, otherwise the one found
- * first. */
+/* Returns whether a chip with this area and value would replace the best chip so far.  A tie goes
+ * to the smaller chip if smaller_wins_ties is set, otherwise to the chip that was found first. */
 static bool may_win(const struct pz_driver *driver, const struct pz_point *point, double mm2,
                     double value) {
   const struct pz_objective_run *run = driver->run;
@@ -209,7 +208,6 @@ static void show_progress(const struct pz_driver *driver) {
              chip.name);
     double highest = run->value; /* the first open box has the highest bound */
     if (driver->heap.n) highest = pz_vec_at(&driver->heap, struct pz_open_box, 0)->bound;
-    /* before the boxes of all chips are open, no gap is known */
     if (driver->heap.n || run->closed == run->chips)
       gap = pz_fmax(0, pz_fmax(highest, driver->closed_bound) / run->value - 1);
   }
@@ -282,8 +280,7 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
   return objective->n > 0;
 }
 
-/* Evaluates a chip that may become the best, which raises the best value early.  The chip stays in
- * its box, and the certificate does not depend on this. */
+/* Evaluates a chip that may become the best.  It stays in its box, and no proof depends on this. */
 static void try_chip(struct pz_call *call, struct pz_driver *driver, const struct pz_box_task *task,
                      const struct pz_point *point, struct pz_outcome *outcome) {
   struct pz_box box = pz_box_of(point);
@@ -328,8 +325,7 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
 /* ---- one box -------------------------------------------------------------------------------- */
 
 /* Processes an open box: closes it, evaluates it if it is a single chip, or splits it in two.  A
- * chip that was evaluated with little effort before counts as evaluated if its bound now excludes
- * it. */
+ * box that waits for full effort is a chip that was evaluated with little effort before. */
 static void process_box(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_open_box open = driver->round[i];
@@ -444,9 +440,8 @@ static void unpack_stored_round(struct pz_call *call, void *ctx) {
   if (input.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
 }
 
-/* Reads the outcomes of the round from the store, and returns false if it does not have them.  Only
- * rank 0 has a store: it sends its bytes or its error to the other ranks, so that all do the
- * same. */
+/* Reads the outcomes of the round from the store, or returns false if it does not have them.  Only
+ * rank 0 has a store: it sends its bytes or its error to the others, so that all do the same. */
 static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
   struct pz_error error = {0};
   driver->stored_round = pz_buffer_new(call);
@@ -526,9 +521,8 @@ static void merge_outcome(struct pz_call *call, struct pz_driver *driver,
   driver->best_mm2 = mm2;
 }
 
-/* Runs one round: fn processes every box of driver->round, with the best chip of the rounds before,
- * in some thread.  Outcomes are merged in order.  If the time is over first, the boxes are open
- * again. */
+/* Runs one round: fn processes every box of driver->round in some thread, with the best chip of the
+ * rounds before.  If the time is over first, the boxes become open again. */
 static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_fn *fn) {
   driver->round_fn = fn;
   driver->replays = driver->replays && replay_round(call, driver);

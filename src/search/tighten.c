@@ -124,8 +124,7 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, str
   return true;
 }
 
-/* Cuts slabs from the top and bottom of all axes until nothing changes, because every cut may make
- * others possible.  Returns false if nothing remains of the box. */
+/* Cuts slabs from the top and bottom of all axes.  Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box) {
   bool has_changed = true;
   while (has_changed) {
@@ -173,9 +172,9 @@ static double estimate_value(struct pz_call *call, const struct pz_box_task *tas
   return pz_objective_value(task->objective, steps, &boxed.least);
 }
 
-/* Returns the score of splitting the box in the middle of an axis; the lowest score is the best. It
- * is the product of the estimated values of the halves, relative to that of the box, times the
- * square of the larger: a good split lowers both values, above all that of the better half. */
+/* Returns the score of splitting the box in the middle of an axis; the lowest is the best.  It is
+ * the product of the estimated values of the halves, relative to that of the box, times the square
+ * of the larger: a good split lowers both values, above all that of the better half. */
 static double score_split(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box, enum pz_axis axis, double whole_value) {
   int middle = (box->lo[axis] + box->hi[axis]) / 2;

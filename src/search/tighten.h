@@ -29,9 +29,8 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
 double pz_box_quick_bound(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box);
 
-/* Makes the box smaller: repeatedly cuts off slabs of chips that violate a limit, and if bounds are
- * cheap, slabs whose bound is not above the cutoff.  Returns false if nothing remains of the
- * box. */
+/* Cuts off slabs of chips that violate a limit, and if bounds are cheap, slabs whose bound is not
+ * above the cutoff, until nothing changes.  Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
 
 /* A split of a box in two: chips with an index up to `index` on an axis, and chips above it. */

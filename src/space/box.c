@@ -57,8 +57,7 @@ void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct
   } else {
     pz_space_chip(space, &hi, &out->hi);
     out->most = pz_chip_taken(&out->hi);
-    /* the largest chip gives bounds for all chips of the box, so that its static power is that of
-     * the smallest area */
+    /* as a bound for all chips of the box, its static power is that of the smallest area */
     out->hi.static_mm2 = out->least.mm2;
     out->hi.bounds_others = true;
   }

@@ -47,8 +47,7 @@ struct pz_box pz_box_of(const struct pz_point *point);
 /* Returns the smallest chip of a box. */
 struct pz_point pz_box_point(const struct pz_box *box);
 
-/* A box with the chips that have the lowest and the highest value on every axis, and their
- * costs. */
+/* A box with its smallest and its largest chip on all axes, and their costs. */
 struct pz_boxed {
   struct pz_box box;
   struct pz_chip lo, hi;

@@ -10,9 +10,8 @@
 
 /* ---- costs ---------------------------------------------------------------------------------- */
 
-/* Returns the costs of a chip: area, power, money and die edge.  A chip that is known only by its
- * data sheet (`cold`) lowers its clock under a power limit, so that its least power is that at
- * rest. */
+/* Returns the costs of a chip: area, power, money and die edge.  A chip known only by its data
+ * sheet (`cold`) lowers its clock under a power limit, so that its least power is that at rest. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   static const double HOURS_PER_YEAR = 365.25 * 24, WATTS_PER_KILOWATT = 1e3;
   struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
@@ -41,9 +40,8 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* Returns the name of the first limit that every chip of a box violates, or NULL.  For each limit,
- * the chip of the box with the best chance is compared: costs grow with the chip, so that this is
- * the smallest one, except for the least area and the room at the die edge. */
+/* Returns the name of the first limit that every chip of a box violates, or NULL.  Costs grow from
+ * the smallest chip (`least`) to the largest (`most`). */
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most) {
   if (limits->mm2 > 0 && least->mm2 > limits->mm2) return "area";
@@ -55,8 +53,7 @@ const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_tak
 
 enum { AREA, WATTS, DOLLARS, LEAST_AREA, EDGE };
 
-/* Keeps in *excess the smallest violation of each limit by a box of chips.  Costs are compared as
- * in pz_limits_broken(). */
+/* Keeps in *excess the smallest violation of each limit by all chips of a box. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most) {
   const struct {

@@ -29,15 +29,13 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip);
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most);
 
-/* The smallest violation of each limit by the chips that were added, for messages.  Before the
- * first chip is added, all members are zero. */
+/* The smallest violation of each limit by the chips that were added; zero before the first. */
 enum { PZ_EXCESSES = 5 };
 struct pz_excess {
   double cost[PZ_EXCESSES], limit[PZ_EXCESSES];
 };
 
-/* Adds the limits that every chip of a box violates, whose smallest and largest chip have the costs
- * `least` and `most`. */
+/* Adds the limits that every chip of a box violates; `least` and `most` are as above. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most);
 

@@ -90,9 +90,8 @@ static void read_values(struct pz_fields *fields, const char *key, const json_t 
   pz_fields_refuse(fields, key, accepted);
 }
 
-/* Reads the values of one axis.  With a base chip, an axis may be absent, and lanes may be as many
- * as the columns of the array: the file says "columns", or has its axes beside the other keys and
- * lacks the lanes. */
+/* Reads the values of one axis.  With a base chip, it may be absent; lanes may be "columns", those
+ * of the array, as also if they are absent and the axes are beside the other keys. */
 static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_axis axis) {
   const json_t *json = pz_fields_value(fields, axes[axis].key);
   const char *word = json_string_value(json);
@@ -165,8 +164,7 @@ static void read_texts(struct pz_fields *fields, const char *key, const char *ac
   if (!valid) pz_fields_refuse(fields, key, accepted);
 }
 
-/* Compares two arrays for qsort() by their number of multiply-accumulate units, so that neighbours
- * in the list differ little. */
+/* Compares two arrays for qsort() by their units, so that neighbours in the list differ little. */
 static int compare_arrays(const void *a, const void *b) {
   const struct pz_array_shape *first = a, *second = b;
   int64_t first_units = first->rows * first->cols, second_units = second->rows * second->cols;
@@ -174,8 +172,7 @@ static int compare_arrays(const void *a, const void *b) {
   return (first->rows > second->rows) - (first->rows < second->rows);
 }
 
-/* Reads the axes "rows" and "cols", and adds an array for every pair of their values.  Returns
- * false if the file has neither axis. */
+/* Reads axes "rows" and "cols", all products of which are arrays.  Returns false without them. */
 static bool read_array_products(struct pz_fields *fields, struct pz_space *space) {
   static const char rows_key[] = "axes.rows|rows", cols_key[] = "axes.cols|cols";
   const json_t *rows_json = pz_fields_value(fields, rows_key),
@@ -214,8 +211,7 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   pz_text_plain(pz_text_copy(space->name, sizeof space->name,
                              pz_fields_text_or(fields, "name", fields->name)));
   pz_text_copy(space->about, sizeof space->about, pz_fields_text_or(fields, "about", ""));
-  /* A file with its axes beside the other keys always has a base: by default that of
-   * pz_space_read() */
+  /* a file with its axes beside the other keys always has a base, if only by default */
   bool has_axes_beside_keys = json_object_get(fields->root, "tensor_cores") != NULL;
   space->has_base = pz_fields_value(fields, "base") || has_axes_beside_keys;
   space->least_part = pz_fields_real_or(fields, "least_part", 0, 1, 0);
@@ -337,8 +333,7 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   return point;
 }
 
-/* Returns a chip of a space without a base chip, to which pz_space_chip() adds the sizes that the
- * axes state. */
+/* Returns a chip of a space without a base chip, before its sizes on the axes are set. */
 static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   enum { LANE_BYTES = 16, LEAST_LOCAL_BYTES = 1024, REGISTER_BYTES = 32 }; /* assumed */
   struct pz_chip chip = {.link_latency_s = 1e-6};
