@@ -12,7 +12,7 @@
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
 
-/* Returns the place of a factor in a correction, by its index in pz_correction_names. */
+/* Returns a pointer to a factor in a correction, by its index in pz_correction_names. */
 double *pz_correction_factor(struct pz_correction *correction, int factor) {
   double *const factors[PZ_CORRECTION_FACTORS] = {&correction->gemms, &correction->attention,
                                                   &correction->elementwise, &correction->launches,
@@ -56,8 +56,9 @@ struct correction_job {
   double *step_s;
 };
 
-/* Pool task: predicts step i with the correction, or finds its sensitivity to each factor.  For
- * this a factor is raised by 5%, half of its usual error. */
+/* Pool task: predicts step i with the correction, or without one finds its sensitivity to each
+ * factor: the share of the step that grows with the factor, d ln(step) / d ln(factor).  For this a
+ * factor is raised by 5%, half of its usual error. */
 static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   static const double CHANGE = 1.05;
   struct correction_job *job = ctx;
@@ -126,8 +127,8 @@ bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_s
   return fabs(a->step_s / b->step_s - 1) < 1e-9 && memcmp(a->share, b->share, sizeof a->share) == 0;
 }
 
-/* Sums up the equations of all steps but `skip` and its repetitions.  A step weighs 1 / number of
- * its repetitions. */
+/* Sums up the equations of all steps but `skip` and the other measurements of the same run.  All
+ * measurements of a run weigh as much as one step. */
 static struct normal_equations sum_equations(const struct pz_measured_step *steps,
                                              const struct pz_step_sensitivity *sensitivities,
                                              uint32_t n, uint32_t skip) {
@@ -149,21 +150,24 @@ static struct normal_equations sum_equations(const struct pz_measured_step *step
   return sum;
 }
 
-/* Finds the most likely logarithms of the factors for a pair of standard deviations, by a Cholesky
- * decomposition.  Returns the logarithm of the likelihood of the steps, up to a constant.  Large
- * factors are the less likely beforehand, the smaller their standard deviation. */
+/* Finds the most likely logarithms of the factors for a pair of standard deviations: ridge
+ * regression, whose matrix is xx / step_variance + 1 / factor_variance on the diagonal.  Returns
+ * the logarithm of the marginal likelihood of the measured steps, times the prior 1 /
+ * factor_deviation, up to a constant. */
 static double solve_equations(const struct normal_equations *equations, double factor_deviation,
                               double step_deviation, double *logarithms) {
   enum { N = PZ_CORRECTION_FACTORS };
   double lower[N][N] = {{0}}, determinant = 0, explained = 0;
   double step_variance = step_deviation * step_deviation;
   double factor_variance = factor_deviation * factor_deviation;
+  /* Cholesky decomposition of the matrix */
   for (int i = 0; i < N; i++)
     for (int j = 0; j <= i; j++) {
       double x = equations->xx[i][j] / step_variance + (i == j ? 1 / factor_variance : 0);
       for (int k = 0; k < j; k++) x -= lower[i][k] * lower[j][k];
       lower[i][j] = i == j ? sqrt(x) : x / lower[j][j];
     }
+  /* forward substitution, then backward substitution */
   for (int i = 0; i < N; i++) {
     double x = equations->xy[i] / step_variance;
     for (int k = 0; k < i; k++) x -= lower[i][k] * logarithms[k];
@@ -188,8 +192,11 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   struct normal_equations equations = sum_equations(steps, sensitivities, n, skip);
   double logarithms[CANDIDATES][PZ_CORRECTION_FACTORS], weight[CANDIDATES];
   double most_likely = -HUGE_VAL, sum = 0;
+  static const double LEAST = 0.1, MOST = 10; /* the range of a factor in a chip file */
   double deviation_part = n && steps[0].microbatches ? RANK_ALONE_PART : 1;
   struct pz_correction correction = {.steps = 0};
+  /* The factors of every pair of standard deviations, weighted by the likelihood of the steps; the
+   * division by the largest likelihood avoids underflow. */
   for (int i = 0; i < CANDIDATES; i++) {
     weight[i] =
         solve_equations(&equations, factor_deviations[i / STEP_DEVIATIONS],
@@ -200,8 +207,13 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     weight[i] = exp(weight[i] - most_likely);
     sum += weight[i];
   }
-  struct pz_correction least = {
-      .gemms = 0.1, .attention = 0.1, .elementwise = 0.1, .launches = 0.1, .collectives = 0.1};
+  /* The least factors: a time cannot be shorter than at the peak rate, which is the efficiency that
+   * the calibration assumes times the predicted time. */
+  struct pz_correction least = {.gemms = LEAST,
+                                .attention = LEAST,
+                                .elementwise = LEAST,
+                                .launches = LEAST,
+                                .collectives = LEAST};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_chip *chip = steps[i].job->chip;
     const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
@@ -216,12 +228,13 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     double mean = 0;
     for (int i = 0; i < CANDIDATES; i++) mean += weight[i] / sum * logarithms[i][factor];
     double least_factor = fmin(*pz_correction_factor(&least, factor), 1);
-    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), least_factor), 10);
+    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), least_factor), MOST);
   }
   return correction;
 }
 
-/* Lists the first n factors of a correction with their mean share of the steps. */
+/* Lists the first n factors of a correction in the order of pz_correction_names, each with the
+ * share of a step that grows with it, on average over the n_steps steps. */
 void pz_correction_tell(const struct pz_correction *correction,
                         const struct pz_step_sensitivity *sensitivities, uint32_t n_steps,
                         struct pz_step_factor *list, int n) {

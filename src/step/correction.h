@@ -31,7 +31,8 @@ enum { PZ_CORRECTION_FACTORS = 5 };
 void pz_measured_step_check(struct pz_call *call, const char *where,
                             const struct pz_prediction *prediction, double measured_s);
 
-/* The names of the factors as in a chip file ("gemms", ...), and their places in a correction. */
+/* The names of the factors as in a chip file ("gemms", ...), and a pointer to the member of a
+ * correction that holds the factor with this index. */
 extern const char *const pz_correction_names[PZ_CORRECTION_FACTORS];
 double *pz_correction_factor(struct pz_correction *correction, int factor);
 
@@ -55,7 +56,8 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip);
 
-/* Lists the first n factors of a correction with their mean share of the n_steps steps. */
+/* Lists the first n factors of a correction in the order of pz_correction_names, each with the
+ * share of a step that grows with it, on average over the n_steps steps. */
 void pz_correction_tell(const struct pz_correction *correction,
                         const struct pz_step_sensitivity *sensitivities, uint32_t n_steps,
                         struct pz_step_factor *list, int n);

@@ -33,8 +33,8 @@ static const struct feature_info {
 
 const char *pz_feature_text(enum pz_feature feature) { return feature_infos[feature].text; }
 
-/* Returns whether the fit may give a feature its own variance: not to those of most plans
- * (`common`). */
+/* Returns whether the fit may give a feature its own variance.  It may not if most plans have the
+ * feature (`common`), or if it is a further doubling of a degree. */
 bool pz_feature_is_fitted(enum pz_feature feature) {
   static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
                                  PZ_FEATURE_BIT(PZ_FEATURE_MBS) | PZ_FEATURE_BIT(PZ_FEATURE_EP) |
@@ -96,27 +96,31 @@ struct validated_runs {
   int64_t longest_seq, most_devices; /* of all runs */
 };
 
-/* Lists the properties of a question that no validated run has in risk->beyond, counts them in
- * risk->beyond_runs, and sets risk->growth for devices beyond the largest run. */
+/* Finds the properties of a question that no validated run has (chip, network, kind of model on the
+ * chip, sequence length): appends them to risk->beyond and counts them in risk->beyond_runs.  Sets
+ * risk->growth if the question has more devices than the largest validated run. */
 static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question *question,
                             const char *chip_line, const struct validated_runs *runs) {
+  /* features that a run on the same chip must have, and whether the question has them */
   static const enum pz_feature chip_features[] = {PZ_FEATURE_EXPERTS, PZ_FEATURE_EIGHT_BIT,
                                                   PZ_FEATURE_FOUR_BIT};
-  const bool has[] = {question->experts, question->precision == PZ_PRECISION_FP8,
-                      question->precision == PZ_PRECISION_NVFP4};
+  const bool has_feature[] = {question->experts, question->precision == PZ_PRECISION_FP8,
+                              question->precision == PZ_PRECISION_NVFP4};
   char asked[32], validated[32];
   unsigned n_unvalidated = 0;
   if (!runs->has_chip) {
     n_unvalidated++;
     append_unvalidated(risk->beyond, sizeof risk->beyond, "chip line %s", chip_line);
   }
-  for (size_t i = 0; i < sizeof chip_features / sizeof *chip_features; i++)
-    if (runs->has_chip && has[i] && !(runs->features & PZ_FEATURE_BIT(chip_features[i]))) {
-      n_unvalidated++;
-      append_unvalidated(risk->beyond, sizeof risk->beyond, "%s on %s",
-                         feature_infos[chip_features[i]].text, chip_line);
-    }
-  if (question->net && !runs->has_network && !(question->net->calibration_error > 0)) {
+  for (size_t i = 0; i < sizeof chip_features / sizeof *chip_features; i++) {
+    bool is_validated = runs->features & PZ_FEATURE_BIT(chip_features[i]);
+    if (!runs->has_chip || !has_feature[i] || is_validated) continue;
+    n_unvalidated++;
+    append_unvalidated(risk->beyond, sizeof risk->beyond, "%s on %s",
+                       feature_infos[chip_features[i]].text, chip_line);
+  }
+  bool has_measured_network = question->net && question->net->calibration_error > 0;
+  if (question->net && !runs->has_network && !has_measured_network) {
     n_unvalidated++;
     append_unvalidated(risk->beyond, sizeof risk->beyond, "network %s", question->net->name);
   }
@@ -135,7 +139,9 @@ static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question 
                      pz_text_count(validated, sizeof validated, runs->most_devices));
 }
 
-/* Returns the variances of a question's plans, and what no validated run has, from a table. */
+/* Reads from a table of validated runs what pz_risk_error() needs for the plans of a question: the
+ * variance of each feature, the pairs of features without a run, and the properties of the question
+ * that no run has. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
   struct pz_risk risk = {.all = 0};
   struct validated_runs validated = {.most_devices = 0};
@@ -143,13 +149,15 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
   char chip_line[48];
   pz_text_copy(chip_line, sizeof chip_line, pz_chip_line(question->chip->name));
   chip_line[strcspn(chip_line, ",")] = '\0'; /* cuts ", calibrated with ..." */
-  /* the first line is the heading; the table ends at the first line that is not a row */
+  /* Reads the rows.  The first line is the heading, and the table ends at the first line that is
+   * not a row.  Rows of kind "feature" are in the order of plan_features.def. */
+  enum { COLUMNS_READ = 6 };
   const char *line_end = table ? strchr(table, '\n') : NULL;
   for (; line_end; line_end = strchr(line_end + 1, '\n')) {
     struct table_row row;
     int n_read = sscanf(line_end + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64,
                         row.kind, row.name, &row.runs, &row.variance, &row.largest, &row.together);
-    if (n_read != 6) break;
+    if (n_read != COLUMNS_READ) break;
     if (strcmp(row.kind, "all") == 0) {
       risk.all = row.variance;
       risk.all_runs = row.runs;
@@ -169,17 +177,18 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
     if (feature == PZ_FEATURE_EXPERTS && question->experts) validated.most_devices = row.largest;
     risk.own[feature] = row.variance;
     risk.runs[feature] = row.runs;
-    risk.strange[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.together;
+    risk.untested_partners[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.together;
     feature++;
   }
+  /* Steps that the user measured on this chip replace the variances of the table if they include
+   * such a model and precision, or if they show a larger error. */
   const struct pz_correction *correction = &question->chip->correction;
   bool has_same_kind =
       correction->kinds & pz_correction_kind(question->experts, question->precision);
   double measured_variance = correction->error * correction->error;
   if (correction->error > 0 && (has_same_kind || measured_variance > risk.all)) {
-    /* the error was measured with the user's own steps, whatever features they have */
     risk.all = measured_variance;
-    memset(risk.own, 0, sizeof risk.own);
+    memset(risk.own, 0, sizeof risk.own); /* the measured error includes that of all features */
     risk.own_steps = true;
   }
   if (risk.all_runs) add_unvalidated(&risk, question, chip_line, &validated);
@@ -192,47 +201,59 @@ struct pz_risk pz_risk_built_in(const struct pz_risk_question *question) {
 
 /* ---- the error of a plan -------------------------------------------------------------------- */
 
-/* Counts the features in `set`, and the pairs of them, that no validated run has. */
-unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t set,
+/* Counts the features of a plan that no validated run has, and the pairs of its other features that
+ * no run has together.  Lists them in expectation->beyond unless `expectation` is NULL.  Sets have
+ * a bit for each feature, and `rest &= rest - 1` removes the lowest one. */
+unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t plan_features,
                         struct pz_expectation *expectation) {
   unsigned count = 0;
-  uint64_t seen = set & risk->seen;
-  for (uint64_t rest = set & ~risk->seen; rest; rest &= rest - 1, count++)
-    if (expectation)
-      append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s",
-                         feature_infos[__builtin_ctzll(rest)].text);
+  uint64_t seen = plan_features & risk->seen;
+  for (uint64_t rest = plan_features & ~risk->seen; rest; rest &= rest - 1) {
+    count++;
+    if (!expectation) continue;
+    append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s",
+                       feature_infos[__builtin_ctzll(rest)].text);
+  }
   for (uint64_t rest = seen; rest; rest &= rest - 1) {
     int feature = __builtin_ctzll(rest);
-    for (uint64_t partners = seen & risk->strange[feature]; partners;
-         partners &= partners - 1, count++)
-      if (expectation)
-        append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s with %s",
-                           feature_infos[__builtin_ctzll(partners)].text,
-                           feature_infos[feature].text);
+    /* partners are later features, so that each pair is counted once */
+    uint64_t partners = seen & risk->untested_partners[feature];
+    for (; partners; partners &= partners - 1) {
+      count++;
+      if (!expectation) continue;
+      append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s with %s",
+                         feature_infos[__builtin_ctzll(partners)].text,
+                         feature_infos[feature].text);
+    }
   }
   return count;
 }
 
-/* Returns half the width of the interval, relative to the step, of a plan with these features. */
-double pz_risk_error(const struct pz_risk *risk, uint64_t set) {
+/* Returns half the width of the error interval, relative to the step, of a plan with these features
+ * (the formula in expected_error.h, with an addition for very many devices). */
+double pz_risk_error(const struct pz_risk *risk, uint64_t plan_features) {
   double variance = risk->all;
-  double unseen = risk->beyond_runs + pz_risk_unseen(risk, set, NULL);
-  for (uint64_t rest = set; rest; rest &= rest - 1) variance += risk->own[__builtin_ctzll(rest)];
-  return sqrt(variance) + sqrt(unseen * risk->unseen) + risk->growth;
+  double n_unseen = risk->beyond_runs + pz_risk_unseen(risk, plan_features, NULL);
+  for (uint64_t rest = plan_features; rest; rest &= rest - 1)
+    variance += risk->own[__builtin_ctzll(rest)];
+  return sqrt(variance) + sqrt(n_unseen * risk->unseen) + risk->growth;
 }
 
+/* Returns the expected error of a priced plan, the number of validated runs that have its rarest
+ * feature, and texts that explain both. */
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan,
                                           const struct pz_prediction *prediction, int64_t layers,
                                           const struct pz_chip *chip,
                                           const struct pz_cluster *net) {
   struct pz_expectation expectation = {.runs = 0};
-  int64_t devices = pz_plan_devices(plan),
-          node_devices = net && net->n_levels ? pz_cluster_node(net) : 8;
-  struct pz_feature_context context = {
-      .experts = prediction->active_params<prediction->params, .scans = prediction->scan_layers> 0,
-      .sparse = prediction->sparse_layers > 0,
-      .layers = layers,
-      .node = node_devices};
+  static const int64_t USUAL_NODE = 8; /* devices of a node if no network is given */
+  int64_t devices = pz_plan_devices(plan);
+  int64_t node_devices = net && net->n_levels ? pz_cluster_node(net) : USUAL_NODE;
+  struct pz_feature_context context = {.experts = (prediction->active_params < prediction->params),
+                                       .scans = (prediction->scan_layers > 0),
+                                       .sparse = prediction->sparse_layers > 0,
+                                       .layers = layers,
+                                       .node = node_devices};
   struct pz_risk_question question = {
       .chip = chip,
       .net = devices > node_devices ? net : NULL,
@@ -249,6 +270,7 @@ struct pz_expectation pz_plan_expectation(const struct pz_plan *plan,
     expectation.runs = (uint32_t)pz_min(expectation.runs, risk.runs[__builtin_ctzll(rest)]);
   pz_text_copy(expectation.beyond, sizeof expectation.beyond, risk.beyond);
   pz_risk_unseen(&risk, features, &expectation);
+  /* explain where the error comes from */
   if (risk.own_steps) {
     expectation.runs = (uint32_t)chip->correction.steps;
     snprintf(expectation.of, sizeof expectation.of,

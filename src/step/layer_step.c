@@ -67,13 +67,16 @@ static bool is_weight_gradient(const struct pz_op *op) {
   return op->direction == PZ_BACKWARD && !op->weight_bytes;
 }
 
-/* Returns whether the operator computes or reads attention scores, or is a state-space scan. */
+/* Returns whether the operator computes or reads attention scores, or is a state-space scan.
+ * Without flash attention, these are batched GEMMs with one matrix for each head, and element-wise
+ * operators with a row of scores for each head and query. */
 static bool is_attention_core(const struct pz_step_context *context, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
   if (context->flash) return false;
-  bool gemm = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
-  if (gemm) return op->dims.batch > 1 && !op->grouped;
-  return op->dims.n == context->seq && op->dims.m > context->seq;
+  bool is_gemm = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
+  bool is_batched_gemm = is_gemm && op->dims.batch > 1 && !op->grouped;
+  bool has_score_rows = !is_gemm && op->dims.n == context->seq && op->dims.m > context->seq;
+  return is_batched_gemm || has_score_rows;
 }
 
 /* Returns whether the framework runs the experts of a grouped GEMM one after another.  Transformer
@@ -84,8 +87,8 @@ static bool is_expert_loop(const struct pz_step_context *context, const struct p
 }
 
 /* Returns the number format of the operands of a GEMM.  Router, head and adapters stay in 16 bit,
- * and so do the modules that the plan names; a Mamba output projection beside nvfp4 GEMMs uses
- * mxfp8. */
+ * and so do the modules in plan->bf16_modules, except that a Mamba output projection uses mxfp8 if
+ * the other GEMMs use nvfp4. */
 static enum pz_format op_format(const struct pz_step_context *context, const struct pz_op *op) {
   static const struct {
     const char *prefix;
@@ -131,19 +134,24 @@ static enum pz_format gather_format(const struct pz_step_context *context, const
 /* Returns the seconds in which HBM moves `bytes_per_element` for each element. */
 static double hbm_time_s(const struct pz_step_context *context, double elements,
                          double bytes_per_element) {
-  struct pz_vector_work work = {
-      PZ_OP_ADD, PZ_BACKWARD, (int64_t)elements, 1, elements * bytes_per_element, false};
+  struct pz_vector_work work = {.kind = PZ_OP_ADD,
+                                .direction = PZ_BACKWARD,
+                                .rows = (int64_t)elements,
+                                .cols = 1,
+                                .bytes = elements * bytes_per_element};
   struct pz_vector_time time;
   pz_vector_time(&context->cost->chip, &work, &time);
   return time.hbm_s;
 }
 
-/* Returns the time of the all-to-all that sends tokens to their experts, or results back.
- * HybridEP delivers tokens in the order of experts, so that no kernel sorts them, but reads and
- * writes each copy once more (536 instead of 735 GB/s in its README). */
+/* Returns the time of the all-to-all that sends tokens to their experts, or results back.  Its data
+ * has one row for each token and chosen expert.  HybridEP delivers tokens in the order of experts,
+ * so that no kernel sorts them, but reads and writes each copy once more (536 instead of 735 GB/s
+ * in its README). */
 static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
                                          const struct pz_op *op) {
   const struct pz_plan *plan = context->plan;
+  /* to the experts: the dispatch of the forward pass, and the gradient of their results */
   bool sends = op->direction == (has_prefix(op, "dispatch") ? PZ_FORWARD : PZ_BACKWARD);
   bool casts_to_fp8 =
       sends && pz_plan_framework(plan)->fp8_dispatch && plan->precision == PZ_PRECISION_FP8;
@@ -178,8 +186,9 @@ static struct pz_wire_time collective_time(const struct pz_step_context *context
   if (op->kind == PZ_OP_ALL_TO_ALL) kind = PZ_COLLECTIVE_ALL_TO_ALL;
   bool is_expert_tensor = op->peers == PZ_PEERS_EXPERT_TENSOR;
   struct pz_group group = {is_expert_tensor ? pz_plan_etp(context->plan) : context->plan->tp, 1};
+  static const double GRAPH_BYTES = 2; /* the graph counts 16-bit elements */
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  bytes *= pz_format_bytes(gather_format(context, ops, op)) / 2;
+  bytes *= pz_format_bytes(gather_format(context, ops, op)) / GRAPH_BYTES;
   return pz_network_time(context->constants, context->network, kind, bytes, group);
 }
 
@@ -219,10 +228,11 @@ static double empty_kernel_s(const struct pz_step_context *context) {
          (kernel ? kernel->startup_s : chip->calibration.startup_s);
 }
 
-/* Adds what the framework's kernels for routing do beyond the operators of the graph: the memory
- * traffic of permuting tokens, and the kernels of a router, if `op` is one of these.  For each
- * dispatcher, the graph has 7 operators from the router to dispatch.sort with its all-to-all
- * ('phaze graph deepseek-v3 --kernels pointwise --ep 8'). */
+/* Adds what the framework's kernels for routing tokens to experts do beyond the operators of the
+ * graph.  If `op` permutes tokens, this is memory traffic.  If it is the router's choice of experts
+ * (top-k), it is the kernels and launches that the graph lacks: for each dispatcher, the graph has
+ * 7 operators from the router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3
+ * --kernels pointwise --ep 8'). */
 static void add_routing(const struct pz_step_context *context, const struct pz_op *op,
                         struct pz_pass *pass) {
   static const double GRAPH_OPS = 7;
@@ -236,6 +246,7 @@ static void add_routing(const struct pz_step_context *context, const struct pz_o
   if (op->kind != PZ_OP_TOPK) return;
   bool all_to_all =
       pz_plan_dispatcher(context->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(context->plan) > 1;
+  /* only an all-to-all has kernels that prepare it */
   double n_kernels =
       framework->router_kernels - (all_to_all ? 0 : context->constants->preparation_kernels);
   double missing_ops = 0;
@@ -264,19 +275,20 @@ static double scale_order_s(const struct pz_step_context *context, enum pz_forma
   return 2 * empty_kernel_s(context) + hbm_time_s(context, values / block, 2);
 }
 
-/* Lengthens a run by the additional throttling in training: the operands of GEMMs differ from
- * those of benchmarks, and scans run at the clock that GEMMs leave.  On entry, run->s is the
- * time of one call in a benchmark; on return, that of all calls. */
+/* Lengthens a run by the additional throttling of the clock in training: the operands of GEMMs
+ * differ from those of benchmarks, and scans run at the clock that GEMMs leave.  Only the time of
+ * the cores grows, and HBM may hide it.  On entry, run->s is the time of one call in a benchmark;
+ * on return, that of all calls. */
 static void throttle_run(const struct pz_step_context *context, const struct pz_op *op,
                          enum pz_format format, struct pz_op_run *run) {
   const struct pz_chip *chip = &context->cost->chip;
-  double benchmark = chip->calibration.throttle;
-  double training = benchmark * chip->calibration.training_throttle;
-  double slowdown =
-      pz_format_slowdown(chip, format, training) / pz_format_slowdown(chip, format, benchmark);
+  double benchmark_throttle = chip->calibration.throttle;
+  double training_throttle = benchmark_throttle * chip->calibration.training_throttle;
+  double slowdown = pz_format_slowdown(chip, format, training_throttle) /
+                    pz_format_slowdown(chip, format, benchmark_throttle);
   double chip_s = pz_work_chip_s(&run->work), hbm_s = run->work.hbm_s, core_s = chip_s;
-  if (pz_op_is_scan(op->kind)) { /* memory and arithmetic: root of the sum of squares */
-    slowdown = benchmark;
+  if (pz_op_is_scan(op->kind)) { /* chip_s is the root of the sum of the squares of both times */
+    slowdown = benchmark_throttle;
     core_s = sqrt(pz_fmax(0, chip_s * chip_s - hbm_s * hbm_s));
   }
   if (op->op_class != PZ_CLASS_VECTOR) {
@@ -297,11 +309,14 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
   struct pz_mapping mapping;
   bool is_gradient = is_weight_gradient(op);
   bool runs_expert_loop = is_expert_loop(context, op);
+  /* the kernels: one for all experts of a grouped GEMM, or one for each expert */
   if (op->grouped && is_gradient) gemm.k = pz_grouped_gradient_rows(gemm.k);
   if (runs_expert_loop) gemm.batch = 1;
   if (op->grouped && !is_gradient && !runs_expert_loop) {
-    struct pz_grouped grouped = {
-        op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
+    struct pz_grouped grouped = {.experts = op->dims.batch,
+                                 .tokens = op->dims.batch * op->dims.m,
+                                 .n = op->dims.n,
+                                 .k = op->dims.k};
     mapping = pz_estimate_narrow_grouped(call, cost, &cost->chip, format, &grouped);
   } else {
     mapping = pz_estimate_narrow_product(call, cost, format, &gemm);
@@ -313,9 +328,10 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
                           .work = pz_cost_mapped_work(&cost->chip, macs, format, &mapping),
                           .weight_gradient = is_gradient};
   throttle_run(context, op, format, &run);
+  /* the casts before them; frameworks cast the common input of several projections once, in the
+   * forward pass */
   run.cast_s = run.calls * scale_order_s(context, format, &gemm);
-  /* frameworks cast the common input of several projections once, in the forward pass */
-  bool is_cast = is_gradient;
+  bool is_cast = is_gradient; /* whether the operands were cast before */
   if (op->direction == PZ_FORWARD)
     for (const struct pz_op *earlier = ops->op; earlier < op && !is_cast; earlier++)
       is_cast = op_format(context, earlier) && earlier->in[0] == op->in[0];
@@ -333,11 +349,12 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
 }
 
 /* Times the dispatch of tokens to experts, or back, by GEMMs with one-hot matrices, sample by
- * sample (Lepikhin et al., GShard, arXiv 2006.16668): each place of an expert sums over the
- * sample's tokens.  Places are those of the whole sample, ceil(seq k / experts) x capacity for
- * each expert, whatever the context-parallel degree; a device sums over its own tokens
- * (generate_masks and "BSM,BSEC -> EBCM" of MaxText's layers/moe.py, whose subgroups of a sequence
- * are for inference alone).  The gradient of the weights is a second GEMM. */
+ * sample (Lepikhin et al., GShard, arXiv 2006.16668).  An expert has a fixed number of places for
+ * tokens, and each place is a sum over the sample's tokens.  The places are those of the whole
+ * sample, ceil(seq k / experts) x capacity for each expert, whatever the context-parallel degree; a
+ * device sums over its own tokens (generate_masks and "BSM,BSEC -> EBCM" of MaxText's
+ * layers/moe.py, whose subgroups of a sequence are for inference alone).  The gradient of the
+ * weights is a second GEMM. */
 static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
                                           const struct pz_step_context *context,
                                           const struct pz_op *op) {
@@ -362,7 +379,7 @@ static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
  * added to those before (Liu et al., arXiv 2310.01889). */
 static void run_attention(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_op *op, struct pz_op_run *run) {
-  struct pz_op block = *op;
+  struct pz_op block = *op; /* attention to the keys of one device */
   bool is_ring = pz_plan_cp(context->plan) > 1 && context->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL;
   int64_t blocks = is_ring ? pz_max(1, pz_ceil_div(op->dims.n, context->seq)) : 1;
   if (blocks > 1) {
@@ -477,8 +494,9 @@ static void add_run(const struct pz_step_context *context, const struct pz_op *o
   pass->launched_ops++;
 }
 
-/* Adds the kernels of an operator to a pass, and its launch by the host unless it is in a CUDA
- * graph.  Stores the timed kernels in *stored unless that is NULL. */
+/* Adds the kernels of an operator to a pass, and its launches by the host unless it is in a CUDA
+ * graph, which one launch starts.  Of a collective, adds only the launch.  Stores the timed kernels
+ * in *stored unless that is NULL. */
 static void add_op(struct pz_call *call, const struct pz_step_context *context,
                    const struct pz_layer *layer, const struct pz_op *op, struct pz_op_run *stored,
                    struct pz_pass *pass) {
@@ -519,16 +537,17 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
     pass->launched_ops = launched_before;
 }
 
-/* Adds the operators of one direction of a layer.  Operators between the two exchanges of tokens
- * are lengthened by the imbalance of the experts.  Stores the time of the GEMM beside each
- * tensor-parallel collective in window_s. */
+/* Adds the operators of one direction of a layer, without collectives.  Stores the time of the GEMM
+ * beside each tensor-parallel collective (its window) in window_s: for an all-gather the next GEMM,
+ * otherwise the last one.  Operators between the two exchanges of tokens are lengthened by the
+ * imbalance of the experts. */
 static void add_ops(struct pz_call *call, const struct pz_step_context *context,
                     const struct pz_layer *layer, enum pz_direction direction,
                     struct pz_op_run *runs, struct pz_pass *pass, double *window_s) {
   const struct pz_ops *ops = &layer->ops[direction];
   bool waits_for_routing = direction == PZ_FORWARD && pz_plan_waits_for_routing(context->plan);
   bool at_experts = false;
-  uint32_t n_windows = 0, first_open = 0; /* gathers from `first_open` on have no GEMM yet */
+  uint32_t n_windows = 0, first_open = 0; /* gathers from `first_open` on wait for a GEMM */
   double last_gemm_s = 0;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
@@ -580,8 +599,8 @@ void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *contex
 
 /* ---- gradients and weights ------------------------------------------------------------------ */
 
-/* Returns the bytes that gradient accumulation moves for a parameter with `tokens` in a
- * microbatch.  If the GEMM of a weight gradient also adds to the fp32 sum, it hides a part of
+/* Returns the bytes that gradient accumulation moves for a parameter that `tokens` of a microbatch
+ * pass.  If the GEMM of a weight gradient also adds to the fp32 sum, it hides a part of
  * the memory traffic (bench/h200/host.csv: 0.3 of it with 2,048 tokens, 0.65 with 16,384). */
 static double accumulation_bytes(const struct pz_step_context *context, double tokens) {
   const struct pz_constants *constants = context->constants;
@@ -602,9 +621,10 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   return constants->fused_accumulation_bytes * exposed_part;
 }
 
-/* Adds gradient accumulation to a backward pass.  An expert has fewer tokens than dense parameters.
- * If every microbatch scatters its gradients, the last of its chains (the halves of a microbatch,
- * or the whole) adds only a shard to the sums. */
+/* Adds gradient accumulation to a backward pass: element-wise kernels over the gradients of dense
+ * and of expert parameters, which fewer tokens pass.  The pass is that of a chain: a whole
+ * microbatch or one of its halves.  If every microbatch scatters its gradients, the last chain adds
+ * only a shard to the sums, and the pass has the mean of all chains. */
 static void add_accumulation(const struct pz_step_context *context, const struct pz_layer *layer,
                              double trained_tensors, struct pz_pass *pass) {
   const struct pz_plan *plan = context->plan;
@@ -617,7 +637,8 @@ static void add_accumulation(const struct pz_step_context *context, const struct
   if (pz_plan_framework(plan)->accumulation != PZ_ACCUMULATION_FUSED)
     pass->launched_ops += trained_tensors;
   double expert_params = expert_tokens > 0 ? (double)layer->trained_expert_params : 0;
-  double chains = context->chains, dense_part = 1, expert_part = 1; /* that a chain adds */
+  double chains = context->chains;
+  double dense_part = 1, expert_part = 1; /* parts of the gradients that a chain adds */
   if (pz_plan_scatters_per_microbatch(plan)) {
     dense_part = (chains - 1 + 1 / (double)pz_max(1, pz_plan_shards(plan))) / chains;
     expert_part = (chains - 1 + 1 / (double)pz_max(1, pz_plan_expert_shards(plan))) / chains;
@@ -674,9 +695,9 @@ static double expose(double collective_s, double compute_s, double slowdown, dou
   return exposed_s;
 }
 
-/* Adds the collectives of a pass, only those with a true chosen[] unless that is NULL.  If the plan
- * overlaps tensor parallelism, the i-th tensor-parallel collective runs beside a GEMM of
- * window_s[i] seconds, which it slows down by a factor. */
+/* Adds the collectives of a pass: those of operators with a true chosen[], or all if `chosen` is
+ * NULL. If the plan overlaps tensor parallelism, the i-th tensor-parallel collective runs beside a
+ * GEMM of window_s[i] seconds, which it slows down by the factor `slowdown`. */
 static void add_collectives(const struct pz_step_context *context, const struct pz_ops *ops,
                             const bool *chosen, const double *window_s, double slowdown,
                             struct pz_pass *pass) {
@@ -706,7 +727,8 @@ static enum pz_wire ring_wire(const struct pz_step_context *context) {
 
 /* Returns the bytes that each device sends round the ring of ring attention in a pass.  Sets *turns
  * to the number of other devices whose keys and values a device reads; with a sliding window, it
- * may be a fraction.  The backward pass sends keys and values, and then their gradients. */
+ * may be a fraction.  The backward pass goes round twice: with keys and values, and with their
+ * gradients. */
 static double ring_bytes(const struct pz_ops *ops, double *turns) {
   double own_bytes = 0, reached_bytes = 0; /* of this device, and of all devices that it reads */
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -720,8 +742,9 @@ static double ring_bytes(const struct pz_ops *ops, double *turns) {
   return rounds * *turns * own_bytes;
 }
 
-/* Adds the time of ring attention to a pass: keys and values of the other devices go round a ring
- * beside the attention kernels.  Each turn of the ring launches a kernel of its own. */
+/* Adds the ring of ring attention to a pass: the seconds in which keys and values of the other
+ * devices go round it (pass->ring_s, which attention kernels hide later), the busy time of the
+ * links, and the launch of one kernel for each turn. */
 static void add_ring(const struct pz_step_context *context, const struct pz_ops *ops,
                      struct pz_pass *pass) {
   double turns, bytes = ring_bytes(ops, &turns);
@@ -759,9 +782,9 @@ static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double fac
   sum->early_kernels_s += factor * pass->early_kernels_s;
 }
 
-/* Adds the forward operators with a true chosen[] to the backward pass, with their collectives: the
- * i-th runs beside a GEMM of window_s[i] seconds, which it slows down by a factor.  Recomputed
- * attention repeats the ring. */
+/* Adds the forward operators with a true chosen[] to the backward pass, with their collectives (see
+ * add_collectives() for window_s and slowdown) and, with attention, its ring.  The host waits for
+ * the experts' token counts again if the plan names experts among its recomputed modules. */
 static void recompute_ops(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_layer *layer, const bool *chosen, const double *window_s,
                           double slowdown, struct pz_pass *backward) {
@@ -782,14 +805,15 @@ static void recompute_ops(struct pz_call *call, const struct pz_step_context *co
   add_pass(backward, &recomputed, 1);
 }
 
-/* Adds the plan's recomputation of the layer to its backward pass: what a compiler or a saving
- * policy leaves to recompute, the modules that the plan names, or a part of the forward pass as in
- * PyTorch's activation checkpointing.  Alternate recomputation saves the results of every second
- * GEMM and of attention, but none of element-wise operators. */
+/* Adds the recomputation of the layer to its backward pass.  Depending on the plan, it recomputes
+ * what a compiler or a saving policy leaves, the modules that the plan names, or a part of the
+ * forward pass as PyTorch's activation checkpointing does.  Alternate recomputation saves the
+ * results of every second GEMM and of attention, but none of element-wise operators. */
 static void add_recomputation(struct pz_call *call, const struct pz_step_context *context,
                               const struct pz_layer *layer, const struct pz_layer_kernels *kernels,
                               struct pz_layer_step *step) {
-  static const double NO_WINDOWS[PZ_PASS_WINDOWS] = {0};
+  static const double NO_WINDOWS[PZ_PASS_WINDOWS] = {0}, NO_SLOWDOWN = 1;
+  static const double CORE_OPS = 4; /* attention without flash: scores, softmax, dropout, context */
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   int modules = pz_plan_recomputed_modules(context->plan);
   if (pz_recomputes_needed(context->plan)) {
@@ -801,9 +825,10 @@ static void add_recomputation(struct pz_call *call, const struct pz_step_context
   if (modules) {
     bool *chosen = pz_alloc(call, ops->n, sizeof *chosen);
     for (uint32_t i = 0; i < ops->n; i++) chosen[i] = pz_in_modules(layer, &ops->op[i], modules);
-    recompute_ops(call, context, layer, chosen, NO_WINDOWS, 1, &step->backward);
+    recompute_ops(call, context, layer, chosen, NO_WINDOWS, NO_SLOWDOWN, &step->backward);
     return;
   }
+  /* the whole forward pass, or half of its GEMMs with all element-wise operators */
   struct pz_pass whole = step->forward, *backward = &step->backward;
   struct pz_pass half = {.gemm_s = whole.gemm_s / 2,
                          .elementwise_s = whole.elementwise_s,
@@ -825,7 +850,7 @@ static void add_recomputation(struct pz_call *call, const struct pz_step_context
         whole.attention_s * pz_beside_attention(context->constants, context->collective_cores);
     backward->ring_s += whole.ring_s;
     backward->busy_s[ring_wire(context)] += whole.ring_s;
-    backward->launched_ops += 4;
+    backward->launched_ops += CORE_OPS;
     break;
   default: break;
   }
@@ -874,6 +899,7 @@ static double finish_pass(const struct pz_step_context *context, struct pz_pass 
       plan->pipeline == PZ_PIPELINE_DUALPIPE || plan->pipeline == PZ_PIPELINE_DUALPIPE_V;
   bool asks_overlap = plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1;
   bool overlaps_experts = !context->scheduled && (is_dualpipe || asks_overlap);
+  /* exposed collectives */
   step->hidden_s += pass->hidden_s;
   pass->collective_s +=
       expose(pass->ring_s, pass->attention_s,
@@ -897,6 +923,7 @@ static double finish_pass(const struct pz_step_context *context, struct pz_pass 
   step->hidden_s = pz_fmax(0, step->hidden_s - link_excess_s);
   device_s += link_excess_s;
 
+  /* launches by the host */
   double launches_s = host_s(context, pass->launched_ops, pass->native_launch_s);
   if (!(launches_s > 0)) return device_s;
   double n = constants->smooth;
@@ -953,32 +980,37 @@ static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
          a->accumulation_s == b->accumulation_s && a->solver_steps == b->solver_steps;
 }
 
-/* Returns copies of the runs of a pass with its collectives and the memory traffic of gradient
- * accumulation added.  GEMMs of weight gradients add to the gradient sums when they write their
- * results; without such a GEMM (embeddings), the last operator does.  Fills in the power levels of
- * the originals, which are the same for all plans. */
+/* Returns the operators of a pass as the scheduler needs them: copies of `runs` with collectives
+ * and with the memory traffic of gradient accumulation, which takes accumulation_s in total.  GEMMs
+ * of weight gradients add to the gradient sums when they write their results; without such a GEMM
+ * (embeddings), the last operator does.  Also computes in `runs` the times and energies with
+ * smaller shares of the power budget (pz_run_levels()), which all plans can use. */
 static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_step_context *context,
                                        const struct pz_ops *ops, struct pz_op_run *runs,
                                        double accumulation_s) {
+  const bool needs_all = false; /* shares of the power budget that save no energy are left out */
   struct pz_pass_power power = pz_pass_power_of(&context->cost->chip);
-  for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++)
-    if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight_gradient && accumulation_s > 0))
-      pz_run_levels(&power, false, &runs[i]);
+  for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++) {
+    bool changes_below = runs[i].weight_gradient && accumulation_s > 0;
+    if (runs[i].kind != PZ_RUN_NONE && !changes_below) pz_run_levels(&power, needs_all, &runs[i]);
+  }
   struct pz_op_run *completed = pz_copy(call, runs, ops->n, sizeof *completed);
-  double result_bytes = 0; /* of all GEMMs of weight gradients */
+  /* divide the accumulation among the GEMMs of weight gradients by the size of their results */
+  double result_bytes = 0; /* of all these GEMMs */
   uint32_t last_run = PZ_NONE;
   for (uint32_t i = 0; i < ops->n; i++) {
     result_bytes += runs[i].weight_gradient ? (double)ops->op[i].bytes_written : 0;
     if (runs[i].kind != PZ_RUN_NONE) last_run = i;
   }
   for (uint32_t i = 0; i < ops->n && accumulation_s > 0; i++) {
-    double share = i == last_run;
+    double share = i == last_run ? 1 : 0;
     if (result_bytes > 0)
       share = runs[i].weight_gradient ? (double)ops->op[i].bytes_written / result_bytes : 0;
     if (!(share > 0)) continue;
     pz_run_add_bytes(&power, &context->cost->chip, accumulation_s * share, &completed[i]);
-    if (power.room_watts > 0) pz_run_levels(&power, false, &completed[i]);
+    if (power.room_watts > 0) pz_run_levels(&power, needs_all, &completed[i]);
   }
+  /* add the collectives */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (!is_timed_collective(op)) continue;
@@ -994,7 +1026,7 @@ static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_ste
   return completed;
 }
 
-/* Returns a flag for each forward operator that the backward pass recomputes, as in
+/* Returns for each forward operator whether the backward pass recomputes it, by the same rules as
  * add_recomputation(). */
 static const bool *recomputed_ops(struct pz_call *call, const struct pz_step_context *context,
                                   const struct pz_layer *layer) {
@@ -1106,9 +1138,9 @@ static void move_reduction(double *from, double *reduction_s, double *to) {
   *to += moved_s;
 }
 
-/* Replaces the times of both passes by those of their schedules if these are shorter than
- * running the operators one after another.  The difference is subtracted from the terms of the
- * pass, collectives first. */
+/* Replaces the time of each pass by that of its schedule, if this is shorter than running the
+ * operators one after another.  The terms of the pass (collectives first, then kernels) are reduced
+ * by the difference, which becomes hidden or overlapped time. */
 static void schedule_layer(struct pz_call *call, const struct pz_step_context *context,
                            const struct pz_layer *layer, const struct pz_layer_kernels *kernels,
                            bool recomputed, struct pz_layer_step *step) {
@@ -1138,14 +1170,17 @@ static void schedule_layer(struct pz_call *call, const struct pz_step_context *c
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* Returns the times of a layer, summed over its chains (the halves of a microbatch, or one). */
+/* Returns the times of a layer for a whole microbatch: those of one chain (a half of a microbatch
+ * that is split, otherwise all of it) times the number of chains, or the times of schedules. */
 struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed) {
+  const bool *const all_ops = NULL;
   struct pz_layer_step chain = {.forward = kernels->forward, .backward = kernels->backward};
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_pass *pass = d == PZ_FORWARD ? &chain.forward : &chain.backward;
-    add_collectives(context, &layer->ops[d], NULL, kernels->window_s[d], pass_slowdown(pass), pass);
+    add_collectives(context, &layer->ops[d], all_ops, kernels->window_s[d], pass_slowdown(pass),
+                    pass);
     add_ring(context, &layer->ops[d], pass);
   }
   add_accumulation(context, layer, kernels->trained_tensors, &chain.backward);

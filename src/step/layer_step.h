@@ -42,7 +42,7 @@ enum { PZ_PASS_WINDOWS = 16 };
 struct pz_layer_kernels {
   struct pz_pass forward, backward; /* without collectives and without adding up gradients */
   /* By direction and tensor-parallel collective: seconds of the GEMM whose input it gathers or
-   * whose result it reduces. */
+   * whose result it reduces, and which may run beside it (its window). */
   double window_s[2][PZ_PASS_WINDOWS];
   double trained_tensors; /* parameter tensors with a gradient */
   /* By direction and operator, if passes are scheduled; otherwise NULL. */
@@ -60,7 +60,8 @@ struct pz_layer_step {
   double forward_j, backward_j;     /* dynamic energy of scheduled passes, or 0 if unknown */
 };
 
-/* Schedules of passes that were solved before for a chip, a network and a set of kernels. */
+/* A store of the schedules that were found for the passes of a chip, a network and a set of
+ * kernels. */
 struct pz_solved_passes;
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call);
 void pz_solved_passes_clear(struct pz_solved_passes *solved); /* accepts NULL; frees all memory */
@@ -105,6 +106,7 @@ struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step
                                       const struct pz_layer_kernels *kernels,
                                       enum pz_direction direction, bool recomputed);
 
+/* Adds the times and energies of a layer, multiplied by `times`, to a sum. */
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *step, double times);
 
 #endif

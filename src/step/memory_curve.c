@@ -35,7 +35,8 @@ static const double *chunk_bytes(struct pz_call *call, const struct pz_memory_qu
   return saved_bytes;
 }
 
-/* Returns the activations of each stage after every pass of the simulated pipeline. */
+/* Returns for each stage the bytes of its activations after every pass of the simulated pipeline,
+ * and the bytes that stay constant. */
 struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
                                          const struct pz_memory_question *question) {
   const struct pz_training_run *run = question->run;

@@ -104,15 +104,15 @@ static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint3
   return milestone;
 }
 
-/* Returns the first operator that reads the result of a collective if it is a GEMM, which can
- * read it while it arrives.  Returns PZ_NONE for other operators, and for a GEMM that already
- * reads the result of an earlier collective in this way. */
+/* Returns the operator that can read the result of a collective while it arrives: the first one
+ * that reads it, if this is a GEMM.  Returns PZ_NONE for other operators, and for a GEMM that
+ * already reads the result of an earlier collective in this way. */
 static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = collective + 1; i < ops->n; i++)
     for (uint32_t k = 0; k < ops->op[i].n_pred; k++) {
-      bool is_run = !chain->part->which || chain->part->which[i];
-      if (ops->op[i].pred[k] != collective || !is_run) continue;
+      bool is_executed = !chain->part->which || chain->part->which[i];
+      if (ops->op[i].pred[k] != collective || !is_executed) continue;
       if (chain->part->runs[i].kind != PZ_RUN_GEMM) return PZ_NONE;
       for (uint32_t earlier = 0; earlier < collective; earlier++)
         if (chain->reader[earlier] == i) return PZ_NONE;
@@ -132,7 +132,7 @@ static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
     s = pz_fmax(0, s - chain->part->runs[reader].s);
     chain->reader[i] = reader;
   }
-  if (!(s > 0)) {
+  if (!(s > 0)) { /* the collective takes no longer than its GEMM, which add_run() makes a JOINT */
     chain->last_task[i] = ready_node(graph, chain, i);
     return;
   }
@@ -141,8 +141,9 @@ static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
   add_predecessors(graph, chain, i, link);
 }
 
-/* Adds an operator on cores, with the cast before it.  Beside ring attention, keys and values go
- * round the ring, and what follows waits for both. */
+/* Adds an operator on cores: the cast before it, its kernels, and beside ring attention a transfer
+ * of keys and values round the ring.  The kernels of a GEMM that reads the result of a collective
+ * while it arrives also use the link. */
 static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   const struct pz_pass_part *part = chain->part;
   const struct pz_op *op = &part->ops->op[i];
@@ -157,7 +158,7 @@ static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   }
   if (collective != PZ_NONE) {
     const struct pz_op_run *link = &part->runs[collective];
-    link_j = link->work.outside_j * pz_fmin(1, run->s / link->s);
+    link_j = link->work.outside_j * pz_fmin(1, run->s / link->s); /* the rest is in add_link() */
   }
   uint32_t node =
       add_node(graph, chain, collective == PZ_NONE ? RUN : JOINT, op, run, run->s, link_j);
@@ -166,6 +167,7 @@ static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   chain->last_task[i] = node;
   if (collective != PZ_NONE) chain->last_task[collective] = node; /* all of it has arrived */
   if (op->kind != PZ_OP_ATTENTION || !(part->ring_s > 0)) return;
+  /* what follows ring attention waits for the kernels and for the ring */
   uint32_t ring = add_node(graph, chain, LINK, op, NULL, part->ring_s, part->ring_j);
   add_predecessors(graph, chain, i, ring);
   uint32_t joined = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
@@ -188,8 +190,8 @@ static void add_part(struct graph *graph, struct chain *chain) {
   }
 }
 
-/* Makes the tasks of a pass.  Within a chain, the pass waits for the last recomputed operators: the
- * sinks of the graph, after which no other task runs. */
+/* Makes the tasks of a pass.  Within a chain, the pass waits for the last tasks of recomputation:
+ * those for which no other task waits (sinks). */
 static struct graph make_graph(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_ops *again = question->again.ops;
   uint32_t n = question->pass.ops->n + (again ? again->n : 0);
@@ -198,11 +200,16 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
   pz_vec_init(&graph.edges, call->arena, sizeof(struct pz_edge));
   uint32_t *last_task = pz_alloc(call, n, sizeof *last_task);
   uint32_t *reader = pz_alloc(call, n, sizeof *reader);
-  uint32_t *sinks = pz_alloc(call, 4 * (size_t)n, sizeof *sinks);
+  enum { MOST_TASKS = 4 }; /* of an operator: cast, kernels, ring, milestone */
+  uint32_t *sinks = pz_alloc(call, MOST_TASKS * (size_t)n, sizeof *sinks);
   for (int i = 0; i < question->chains; i++) {
     uint32_t first = graph.nodes.n, n_sinks = 0;
     if (again) {
-      struct chain chain = {&question->again, i, true, last_task, reader, NULL, 0};
+      struct chain chain = {.part = &question->again,
+                            .number = i,
+                            .again = true,
+                            .last_task = last_task,
+                            .reader = reader};
       add_part(&graph, &chain);
       for (uint32_t node = first; node < graph.nodes.n; node++) {
         bool is_sink = true;
@@ -211,7 +218,12 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
         if (is_sink) sinks[n_sinks++] = node;
       }
     }
-    struct chain chain = {&question->pass, i, false, last_task, reader, sinks, n_sinks};
+    struct chain chain = {.part = &question->pass,
+                          .number = i,
+                          .last_task = last_task,
+                          .reader = reader,
+                          .sources = sinks,
+                          .n_sources = n_sinks};
     add_part(&graph, &chain);
   }
   return graph;
@@ -241,14 +253,17 @@ static void run_with_share(const struct pz_pass_power *power, const struct pz_op
                            const struct pz_work *work, double share, double *s, double *joules) {
   struct pz_power_law law = power->law;
   struct pz_power run_power;
+  const double no_interval_s = 0; /* calls follow each other at once */
   if (power->room_watts > 0) law.watts = power->idle_watts + share * power->room_watts;
-  pz_power_run(&law, work, 0, &run_power);
+  pz_power_run(&law, work, no_interval_s, &run_power);
   *s = run->calls * run_power.latency_s + run->merge_s;
   *joules = run->calls * (run_power.joules - run_power.latency_s * power->idle_watts);
 }
 
-/* Computes the time and the energy of a run with each share of the power budget.  If it needs less
- * power than a share, both are those of the next larger share. */
+/* Computes the time and the energy of a run with each share of the power budget, from the whole
+ * budget downward (level PZ_RATE_LEVELS - 1 to 0).  A run that needs less power than a share has
+ * the time and the energy of the next larger share.  Unless `needs_all`, stops at a smaller share
+ * that saves no energy: such a share only makes the run longer. */
 void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_op_run *run) {
   while (run->levels < PZ_RATE_LEVELS) {
     int level = PZ_RATE_LEVELS - 1 - run->levels, above = level + 1;
@@ -266,11 +281,13 @@ void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_
     }
     run_with_share(power, run, &run->work, share, &run->level_s[level], &run->level_j[level]);
     run->level_s[level] = pz_fmax(run->level_s[level], run->level_s[above]);
-    if (!needs_all && run->level_j[level] >= run->level_j[above] * (1 - 1e-9)) return;
+    bool saves_energy = run->level_j[level] < run->level_j[above] * (1 - 1e-9);
+    if (!needs_all && !saves_energy) return;
   }
 }
 
-/* Adds memory traffic.  It prolongs a run of a measured chip only if HBM becomes the bottleneck. */
+/* Adds memory traffic to a run, and updates its time.  On a measured chip, the run becomes longer
+ * only if HBM becomes the bottleneck. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   struct pz_work *work = &run->work;
@@ -286,12 +303,17 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power,
- * because a GEMM can exchange one for the other; tensor_weights are the weights of the tensor
- * cores. */
-enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_MIX };
+/* The resources of a task's load: real ones, then weighted sums of tensor cores and power.  A GEMM
+ * with less power occupies the tensor cores for longer, so that neither alone bounds it well.  The
+ * tensor cores have the weights tensor_weights[], and power has 1 - weight; the last sum is power
+ * alone. */
+enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_SUM };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
-enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX + MIXES };
+enum {
+  WEIGHTED_SUMS = sizeof tensor_weights / sizeof *tensor_weights,
+  LOADS = FIRST_SUM + WEIGHTED_SUMS,
+  POWER = LOADS - 1
+};
 
 /* A task of the bound, in seconds. */
 struct bounded_task {
@@ -306,11 +328,12 @@ static bool uses_tensor_cores(const struct node *node) {
          node->run->kind == PZ_RUN_GEMM;
 }
 
-/* Adds the power for an energy of `joules` to the weighted loads of a task. */
+/* Adds an energy of `joules` to the weighted sums of a task's load: the seconds for which it needs
+ * the whole power budget, times the weight of power. */
 static void add_power_load(double joules, const struct pz_pass_power *power,
                            struct bounded_task *task) {
-  for (int k = 0; k < MIXES && power->room_watts > 0; k++)
-    task->load[FIRST_MIX + k] += (1 - tensor_weights[k]) * joules / power->room_watts;
+  for (int k = 0; k < WEIGHTED_SUMS && power->room_watts > 0; k++)
+    task->load[FIRST_SUM + k] += (1 - tensor_weights[k]) * joules / power->room_watts;
 }
 
 /* Sets the duration and the loads of a task. */
@@ -329,14 +352,14 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
     task->load[GLOBAL_BUFFER] = run->calls * run->work.glb_s;
     if (node->kind == JOINT) task->load[WIRE] = node->s;
     if (!(power->room_watts > 0)) break;
-    /* a weighted load is the least over all shares of the power budget that the run may get */
-    for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
+    /* a weighted sum is the least over all shares of the power budget that the run may get */
+    for (int k = 0; k < WEIGHTED_SUMS; k++) task->load[FIRST_SUM + k] = HUGE_VAL;
     for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
       double power_s = run->level_j[i] / power->room_watts;
-      for (int k = 0; k < MIXES; k++) {
+      for (int k = 0; k < WEIGHTED_SUMS; k++) {
         double tensor_s = is_tensor ? tensor_weights[k] * run->level_s[i] : 0;
         double load_s = tensor_s + (1 - tensor_weights[k]) * power_s;
-        task->load[FIRST_MIX + k] = pz_fmin(task->load[FIRST_MIX + k], load_s);
+        task->load[FIRST_SUM + k] = pz_fmin(task->load[FIRST_SUM + k], load_s);
       }
     }
     break;
@@ -351,12 +374,13 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
 }
 
 /* Returns a lower bound of the makespan from the work of one resource: the least head of the tasks
- * that use it, their loads, and their least tail.  Weighted resources use the heads and tails of
- * the tasks on the tensor cores. */
+ * that use it, the loads of all tasks with at least this head and this tail, and the least tail.
+ * This bounds the makespan for any choice of head and tail; the weighted sums use those of the
+ * tasks on the tensor cores, except power alone. */
 static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int resource) {
   double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
-  bool is_mixed = resource >= FIRST_MIX && resource != LOADS - 1;
-  int selecting = is_mixed ? TENSOR : resource;
+  bool is_weighted_sum = resource >= FIRST_SUM && resource != POWER;
+  int selecting = is_weighted_sum ? TENSOR : resource;
   for (uint32_t i = 0; i < n; i++) {
     if (!(tasks[i].load[selecting] > 0)) continue;
     head = pz_fmin(head, tasks[i].head);
@@ -367,7 +391,8 @@ static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int
   return sum > 0 ? head + sum + tail : 0;
 }
 
-/* Returns a lower bound of the makespan from the longest path and the work of each resource. */
+/* Returns a lower bound of the makespan: the maximum of the longest path and of the bound that the
+ * work of each resource gives. */
 double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_chip *chip = &question->cost->chip;
   struct graph graph = make_graph(call, question);
@@ -378,7 +403,8 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
   double bound_s = 0;
   for (uint32_t i = 0; i < n; i++)
     set_loads(pz_vec_at(&graph.nodes, struct node, i), &power, chip, &tasks[i]);
-  /* edges are sorted by their ends, so that all edges to a node come before those from it */
+  /* Longest paths: edges are sorted by their ends, so that all edges to a node come before those
+   * from it. */
   for (uint32_t e = 0; e < graph.edges.n; e++) {
     const struct bounded_task *before = &tasks[edges[e].before];
     struct bounded_task *after = &tasks[edges[e].after];
@@ -397,7 +423,8 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
-/* What the modes of a pass's tasks depend on. */
+/* What the modes of a pass's tasks depend on.  A mode is one of several ways to run a task: the
+ * resources that it holds, its duration and its energy. */
 struct problem_builder {
   struct pz_call *call;
   const struct pz_chip *chip;
@@ -405,8 +432,9 @@ struct problem_builder {
   double serial_s; /* time of all tasks in series, which no mode has to exceed */
 };
 
-/* Returns the mode of a run (its use of cores and bandwidths, time and energy) on a number of
- * vector cores.  Without enough cores, their lanes limit it more than in node->run. */
+/* Returns the mode of a run on a number of vector cores: its use of cores and bandwidths, time and
+ * energy.  node->run has the times with all vector cores; has_enough_cores says that fewer do not
+ * make it longer. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
                                      int64_t vector_cores, bool has_enough_cores) {
   struct pz_op_run run = *node->run;
@@ -422,14 +450,16 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   mode.mode.glb_s = run.calls * run.work.glb_s;
   if (node->link_j > 0) {
     run.work.outside_j += node->link_j / run.calls;
-    run.levels = 0;
+    run.levels = 0; /* discards the times and energies of the shares */
   }
   if (!has_enough_cores) {
-    double lanes = (double)chip->vector.cores / (double)vector_cores;
-    run.work.core_s = pz_fmax(run.work.core_s, run.work.lane_s * lanes);
+    double lane_factor = (double)chip->vector.cores / (double)vector_cores;
+    run.work.core_s = pz_fmax(run.work.core_s, run.work.lane_s * lane_factor);
     run.levels = 0;
   }
-  if (mode.limited) pz_run_levels(&builder->power, true, &run);
+  /* time and energy: with each share of a limited power budget, and with all of it */
+  const bool needs_all = true;
+  if (mode.limited) pz_run_levels(&builder->power, needs_all, &run);
   memcpy(mode.power_s, run.level_s, sizeof mode.power_s);
   memcpy(mode.power_j, run.level_j, sizeof mode.power_j);
   mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
@@ -442,9 +472,10 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   return mode;
 }
 
-/* Appends the modes of an operator on cores.  The number of vector cores is the smallest power
- * of two that does not slow it down at USUAL_CLOCK of the clock, and for element-wise operators
- * also half and a quarter of it. */
+/* Appends the modes of an operator on cores.  The number of vector cores is the smallest power of
+ * two that does not slow it down, and without tensor cores also a quarter and half of it.  The
+ * vector lanes hide beside the tensor cores, the global buffer, or HBM.  HBM does not slow down
+ * with the clock, which the power limit may lower to USUAL_CLOCK of the highest one. */
 static void append_run_modes(const struct problem_builder *builder, const struct node *node,
                              struct pz_vec *modes) {
   static const double USUAL_CLOCK = 0.82;
@@ -457,9 +488,9 @@ static void append_run_modes(const struct problem_builder *builder, const struct
   } else if (!(work->lane_s > 0)) {
     enough_cores = 0;
   } else {
-    double room_s = pz_fmax(pz_fmax(work->array_s, work->glb_s), USUAL_CLOCK * work->hbm_s);
+    double hiding_s = pz_fmax(pz_fmax(work->array_s, work->glb_s), USUAL_CLOCK * work->hbm_s);
     while (enough_cores < all_cores &&
-           work->lane_s * (double)all_cores > room_s * (double)enough_cores)
+           work->lane_s * (double)all_cores > hiding_s * (double)enough_cores)
       enough_cores *= 2;
     enough_cores = pz_min(enough_cores, all_cores);
   }
@@ -472,7 +503,8 @@ static void append_run_modes(const struct problem_builder *builder, const struct
   pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
 
-/* Appends the modes of a task that occupies only memory or the link, and power. */
+/* Appends the modes of a task without an operator on cores: a collective uses the link, a cast HBM
+ * and one vector core, both with the power for their energy; a milestone uses nothing. */
 static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
                                   struct pz_vec *modes) {
   struct pz_vec full_modes;
@@ -483,7 +515,8 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
     mode.mode.use[PZ_LINK] = 1;
     mode.mode.energy_j = node->link_j;
   } else if (node->kind != MILESTONE) {
-    mode.mode.use[PZ_VECTOR_CORES] = mode.mode.label = 1;
+    mode.mode.use[PZ_VECTOR_CORES] = 1;
+    mode.mode.label = 1;
     mode.mode.hbm_s = node->s;
     mode.mode.energy_j = hbm_j(builder->chip, node->s);
   }
@@ -510,7 +543,7 @@ struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_que
   struct pz_task *tasks = pz_alloc(call, n, sizeof *tasks);
   struct problem_builder builder = {.call = call, .chip = chip, .power = pz_pass_power_of(chip)};
   for (uint32_t i = 0; i < n; i++) builder.serial_s += nodes[i].s;
-  builder.serial_s *= 1 + 1e-9;
+  builder.serial_s *= 1 + 1e-9; /* rounding must not exclude the tasks in series */
   for (uint32_t i = 0; i < n; i++) {
     const struct node *node = &nodes[i];
     tasks[i] = (struct pz_task){.name = node->op->name, .id = i, .op_class = node->op->op_class};
@@ -541,14 +574,15 @@ struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_que
   }
   const int32_t capacity[PZ_RESOURCES] = {(int32_t)chip->tensor.cores,
                                           (int32_t)chip->vector.cores,
-                                          1,
+                                          1, /* the link */
                                           PZ_RATE_PARTS,
                                           PZ_RATE_PARTS,
                                           builder.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
   return pz_problem_build(call, capacity, tasks, n, graph.edges.items, graph.edges.n);
 }
 
-/* Returns the schedule that the solver finds within `steps` steps, with its energy. */
+/* Returns the schedule that the solver finds within `steps` steps.  On unmeasured chips, it has the
+ * energy of the schedule, and that of all tasks in their fastest modes one after another. */
 struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *question,
                                       int64_t steps) {
   struct pz_solve_options options = {.steps = steps};

@@ -19,24 +19,24 @@ struct pz_pass_part {
 
 struct pz_pass_question {
   struct pz_cost *cost;
-  struct pz_pass_part again, pass; /* what is recomputed, then the pass itself */
-  int chains;                      /* 2: halves of a microbatch, 1: the whole */
+  struct pz_pass_part again, pass; /* the recomputed operators, then the pass itself */
+  int chains;                      /* 2 if the microbatch is split into two halves, otherwise 1 */
 };
 
 /* The power budget that concurrent operators share on an unmeasured chip. */
 struct pz_pass_power {
   struct pz_power_law law;
-  double idle_watts; /* at rest */
-  double room_watts; /* left for operators, or 0 if no limit */
+  double idle_watts; /* power of the chip at rest */
+  double room_watts; /* power limit minus idle_watts, for operators, or 0 without a limit */
 };
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);
 
-/* Computes the time and the energy of a run with each share of the power budget: all shares, or
- * unless `all` is set only down to the one below which energy falls no more. */
-void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run);
+/* Computes the time and the energy of a run with each share of the power budget: all shares if
+ * `needs_all`, otherwise from the largest down to the one below which energy falls no more. */
+void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_op_run *run);
 
-/* Adds memory traffic to a run: so many seconds of HBM at its full rate. */
+/* Adds memory traffic to a run: hbm_s seconds of HBM at its full rate. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run);
 
@@ -47,8 +47,8 @@ struct pz_pass_schedule {
   double serial_j;  /* that of the operators one after another, or 0 on measured chips */
 };
 
-/* Returns a lower bound of all schedules: the larger of the longest path and of what the work of a
- * resource needs. */
+/* Returns a lower bound on the makespan of all schedules: the longest path, or the work of one
+ * resource if that takes longer. */
 double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question);
 
 /* Returns the problem for the solver; `named` gives tasks names of their own, for reports. */

@@ -10,8 +10,8 @@
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
-/* The stages and microbatches that are simulated, all or in DualPipe one half of them, with the
- * chunks of the model from input to output. */
+/* The part of a pipeline that is simulated: all of it, or in DualPipe half of its stages and
+ * microbatches, with all chunks of the model from input to output. */
 struct line {
   const struct pz_pipeline *pipeline;
   uint32_t stages, chunks, microbatches; /* `chunks` counts those of all stages */
@@ -22,7 +22,8 @@ struct line {
 
 /* Returns the stages, chunks and microbatches of a pipeline that are simulated. */
 static struct line make_line(const struct pz_pipeline *pipeline) {
-  bool halved = pipeline->order == PZ_PIPELINE_DUALPIPE, v = pz_is_v_pipeline(pipeline->order);
+  bool halved = pipeline->order == PZ_PIPELINE_DUALPIPE;
+  bool v = pz_is_v_pipeline(pipeline->order); /* two chunks per stage */
   uint32_t stages = halved ? pipeline->stages / 2 : pipeline->stages;
   return (struct line){.pipeline = pipeline,
                        .stages = stages,
@@ -120,8 +121,8 @@ static void append_both_gradients(struct pass_list *list, bool far) {
 
 /* Lists the passes of ZB-H1 as Megatron-DeepSpeed does (deepspeed_zbh1_schedule.py), and of ZB-2P
  * likewise with more microbatches in flight.  Forward passes are as in 1F1B.  Gradients of weights
- * follow when the stage has as many activations as the first one, and one after each backward pass
- * when no forward pass is left.
+ * are delayed while the stage holds the activations of fewer microbatches than the first stage may
+ * hold, and follow each backward pass when no forward pass is left.
  *
  * The order does not depend on the times.  If a stage ran whatever is ready first, a shorter pass
  * could make the step longer (Graham, SIAM J. Appl. Math. 17, 1969). */
@@ -133,7 +134,7 @@ static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order orde
     in_flight = 2 * in_flight - 1;
     first_in_flight = 2 * stages - 1;
   }
-  uint32_t weights = 0;
+  uint32_t weights = 0; /* microbatches with gradients of weights, which free their activations */
   while (weights < list->microbatches) {
     bool has_forward = list->forwards[NEAR] < list->microbatches;
     if (has_forward) append_next(list, FORWARD, NEAR);
@@ -145,11 +146,12 @@ static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order orde
   }
 }
 
-/* Lists the passes of a stage in ZB-V.  `remaining` counts the stages from this one to the turn of
- * the V. */
+/* Lists the passes of a stage in ZB-V, phase by phase as the code of its authors.  `remaining`
+ * counts the stages from this one to the turn of the V. */
 static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t remaining = stages - stage;
   uint32_t n_passes = (uint32_t)pz_max(list->microbatches, 2 * (int64_t)stages - 1);
+  /* warm-up: forward passes until the first microbatch is back from the turn, then also far ones */
   for (uint32_t i = 0; i < 2 * remaining - 1; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage; i++) {
     append_next(list, FORWARD, FAR);
@@ -159,12 +161,14 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
     append_next(list, FORWARD, FAR);
     append_both_gradients(list, FAR);
   }
+  /* steady state: one pass of each kind and chunk in turn */
   while (list->forwards[FAR] < n_passes) {
     if (list->forwards[NEAR] < n_passes) append_next(list, FORWARD, NEAR);
     append_both_gradients(list, NEAR);
     append_next(list, FORWARD, FAR);
     append_both_gradients(list, FAR);
   }
+  /* cool-down: gradients of inputs first, because other stages wait for them */
   uint32_t weights = list->backwards[NEAR];
   for (uint32_t i = 0; i < stage; i++) {
     append_next(list, INPUTS, NEAR);
@@ -195,10 +199,11 @@ static void append_waiting_weights(struct pass_list *list) {
   append_pass(list, WEIGHTS, inputs->slot, inputs->microbatch);
 }
 
-/* Lists the passes of a stage in DualPipe and DualPipeV.  later_stages are those between this one
- * and the turn of the V. */
+/* Lists the passes of a stage in DualPipe and DualPipeV, phase by phase as the code of their
+ * authors. later_stages are those between this one and the turn of the V. */
 static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t later_stages = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
+  /* warm-up: forward passes, then also backward passes of the far chunk */
   for (uint32_t i = 0; i < 2 * later_stages; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage + 1; i++) {
     append_next(list, FORWARD, NEAR);
@@ -209,6 +214,7 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
     append_waiting_weights(list);
     append_next(list, FORWARD, FAR);
   }
+  /* steady state: pairs of a forward and a backward pass */
   for (uint32_t i = 0; i < pairs; i++) {
     append_pair(list, NEAR);
     /* at the turn, the first pair of passes runs in series, so that its result is sent sooner */
@@ -312,7 +318,8 @@ static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stag
 }
 
 /* Stores the next pass of a stage, or two that run together.  Returns their number, or 0 if the
- * stage is done. */
+ * stage is done.  Without a list, the pass follows from the number of those that have run.
+ * Interleaved backward passes go through the last chunk first. */
 static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
                             struct pass passes[2]) {
   const struct pz_pipeline *pipeline = simulation->line.pipeline;
@@ -329,11 +336,12 @@ static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
   uint32_t forwards = state->done[FORWARD], backwards = state->done[BACKWARD];
   if (backwards == n_forwards) return 0;
   bool backward = forwards == n_forwards || (forwards > warm_up && forwards - warm_up > backwards);
-  uint32_t index = backward ? backwards : forwards, group = stages * chunks;
+  uint32_t index = backward ? backwards : forwards; /* of the pass among those of its direction */
+  uint32_t group_passes = stages * chunks;          /* passes of a group through all chunks */
   passes[0] = (struct pass){.microbatch = index, .kind = backward ? BACKWARD : FORWARD};
   if (chunks == 1) return 1;
-  uint32_t slot = index % group / stages;
-  passes[0].microbatch = index / group * stages + index % group % stages;
+  uint32_t slot = index % group_passes / stages;
+  passes[0].microbatch = index / group_passes * stages + index % group_passes % stages;
   passes[0].slot = (uint16_t)(backward ? chunks - 1 - slot : slot);
   return 1;
 }
@@ -358,8 +366,10 @@ static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   return true;
 }
 
-/* Simulates a pipeline.  Stages wait for each other only along the line, so that going over them
- * forward and backward always makes progress. */
+/* Simulates a pipeline: lists the passes of each stage if the order needs it, then goes over the
+ * stages forward and backward, and lets each run as many passes as have their input, until all have
+ * run.  This makes progress in every round, because stages wait for each other only along
+ * the line. */
 struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events) {
@@ -369,7 +379,7 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
   struct simulation simulation = {.line = make_line(pipeline)};
   const struct line *line = &simulation.line;
   size_t units = (size_t)line->chunks * line->microbatches;
-  uint32_t n_events = (uint32_t)units * 2;
+  uint32_t n_events = (uint32_t)units * 2; /* a forward and a backward pass, unless listed */
   simulation.stages = pz_alloc(call, line->stages, sizeof *simulation.stages);
   simulation.forward_end_s = pz_alloc(call, units, sizeof(double));
   simulation.backward_end_s = pz_alloc(call, units, sizeof(double));
@@ -378,6 +388,7 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
   for (uint32_t stage = 0; stage < line->stages && !line->is_listed; stage++)
     simulation.stages[stage].warm_up = warm_up_passes(pipeline, stage);
   if (line->is_listed) {
+    /* for each chunk and microbatch: a forward pass, gradients of inputs and of weights */
     struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
     uint32_t n_passes = 0;
     for (uint32_t stage = 0; stage < line->stages; stage++) {
@@ -424,15 +435,18 @@ static double busy_s(const struct line *line, uint32_t stage) {
   double passes_s =
       line->microbatches * (forward_s[near] + backward_s[near] + forward_s[far] + backward_s[far]);
   if (pipeline->order == PZ_PIPELINE_ZB_V || !pipeline->paired_s) return passes_s;
-  double pairs = line->microbatches - 2.0 * line->stages + stage + 1; /* of each kind */
+  /* The pairs in list_dualpipe() with a near and with a far forward pass: `pairs` of each, one near
+   * one less at the turn, and later_stages more far ones. */
+  double pairs = line->microbatches - 2.0 * line->stages + stage + 1;
   return passes_s +
          (pairs - !later_stages) * (pair_s(line, near) - forward_s[near] - backward_s[far]) +
          (pairs + later_stages) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
 }
 
-/* Returns a lower bound of the time of a pipeline in a V.  A stage begins when the first microbatch
- * arrives, and passes after its warm-up (the forward passes before its first backward pass) begin
- * when that microbatch has gone through all chunks and back to the far chunk of the stage. */
+/* Returns a lower bound of the time of a pipeline in a V: the maximum over all stages of the start
+ * and the sum of their passes.  A stage starts when the first microbatch arrives (arrival_s).  Its
+ * passes after the warm-up (the forward passes before its first backward pass) start when that
+ * microbatch has gone through all chunks and back to the far chunk of the stage (return_s). */
 static double v_bound_s(const struct pz_pipeline *pipeline) {
   struct line line = make_line(pipeline);
   double bound_s = 0, arrival_s = 0, return_s = 0;
@@ -454,9 +468,9 @@ static double v_bound_s(const struct pz_pipeline *pipeline) {
   return bound_s;
 }
 
-/* Returns a lower bound of a pipeline's time: every stage runs all its passes.  Before the first of
- * them, a microbatch has gone forward through the stages before it, and after the last one it goes
- * back through them. */
+/* Returns a lower bound of a pipeline's time: the maximum over all stages of the sum of their
+ * passes, plus the time in which a microbatch goes forward through the stages before (before the
+ * first of these passes) and back through them (after the last). */
 double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
   double before_s = 0, bound_s = 0;
   if (pz_is_v_pipeline(pipeline->order)) return v_bound_s(pipeline);

@@ -55,9 +55,9 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events);
 
-/* Returns a lower bound of the time of a pipeline, in time linear in the number of stages: the
- * maximum over all stages of the time of their passes for all microbatches plus that of the passes
- * before them.  For a V it bounds the simulation. */
+/* Returns a lower bound of the simulated time of a pipeline: for one stage, the time of its passes
+ * for all microbatches plus that of the passes before and after them, and of this the maximum over
+ * all stages.  Takes time linear in the number of stages. */
 double pz_pipeline_bound_s(const struct pz_pipeline *pipeline);
 
 #endif

@@ -6,8 +6,10 @@
 #include "core/num.h"
 #include "step/training_memory.h"
 
-/* Predicts a rank of a stage alone.  Between two steps, it holds weights, gradients and optimizer
- * state; sharded weights and gradients have as many shards as the optimizer state. */
+/* Predicts a rank of a stage on a network without delays.  Its time is that of its microbatches,
+ * and of the optimizer's update once.  Between two steps it holds weights, gradients and optimizer
+ * state; if weights and gradients are sharded, their bytes follow from those of the optimizer
+ * state, which has as many shards. */
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage,
                                    int64_t microbatches) {
@@ -22,10 +24,11 @@ struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *jo
   const struct pz_training_memory *memory = &detail.stages[stage];
   double static_bytes = memory->weight_bytes + memory->gradient_bytes + memory->optimizer_bytes;
   const struct pz_framework *framework = pz_plan_framework(plan);
+  /* optimizer state of a parameter */
   double state_bytes = framework->state_bytes - framework->weight_bytes - GRADIENT_BYTES;
   if (plan->moment_bytes > 0) state_bytes -= 2 * (MOMENT_BYTES - plan->moment_bytes);
   bool is_sharded = plan->zero >= 2 && !pz_plan_trains_adapters(plan) && !plan->offload;
-  if (is_sharded && state_bytes > 0) /* of a parameter's optimizer state */
+  if (is_sharded && state_bytes > 0)
     static_bytes =
         memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT_BYTES) / state_bytes);
   double update_s = pz_fmin(prediction.parts.optimizer_s, detail.stage_s[stage]);

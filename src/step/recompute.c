@@ -12,6 +12,7 @@
 
 /* ---- tables of words ------------------------------------------------------------------------ */
 
+/* The GEMMs whose results policy "minimal" saves. */
 static const int MINIMAL = PZ_SAVED_QKV | PZ_SAVED_OUT | PZ_SAVED_MLP_IN | PZ_SAVED_MLP_OUT;
 
 /* The bits that a word, or a prefix, stands for.  A table ends with a NULL word. */
@@ -69,7 +70,8 @@ bool pz_saved_parse(const char *policy, int *saved) {
          parse_words(policy + sizeof custom - 1, " ", 0, words, saved);
 }
 
-/* "dense", as in "dense mlp", adds nothing. */
+/* Parses names of modules into a set of enum pz_module.  "dense", as in "dense mlp", adds
+ * nothing. */
 bool pz_modules_parse(const char *names, int *modules) {
   static const struct word_bits words[] = {
       {"shared_experts", PZ_MODULE_SHARED}, {"mla_up_proj", PZ_MODULE_UP}, {"norm", PZ_MODULE_NORM},
@@ -178,9 +180,8 @@ static double saved_tensor_bytes(const struct pz_layer *layer, uint32_t i,
                   pz_saved_less(tensor, layer->saved_by[i], form));
 }
 
-/* Adds up the saved tensors that an operator of the modules writes: only the backward pass reads
- * them.  The result of the last operator of a module is not saved for its own sake, because others
- * read it. */
+/* Returns the saved bytes of a layer that are recomputed instead if `modules` are: those of all
+ * saved tensors that an operator of the modules writes. */
 double pz_modules_bytes(const struct pz_layer *layer, int modules, enum pz_saved_form form) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   double bytes = 0;

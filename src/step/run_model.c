@@ -100,10 +100,10 @@ static void put_dimensions(struct text_buffer *text, const struct pz_run_model *
 
 /* ---- state-space layers --------------------------------------------------------------------- */
 
-/* Reads numbers "name=N,name=N" in any order.  Returns false if one of the n names is missing or
- * there is another one. */
+/* Reads numbers "name=N,name=N" in any order, and stores that of names[i] in values[i].  Returns
+ * false if one of the n names is missing or there is another one. */
 static bool read_named(const char *text, const char *const *names, int64_t *values, size_t n) {
-  unsigned found = 0;
+  unsigned found = 0; /* names that were read, as a set of bits */
   for (; *text; text += *text == ',') {
     size_t i = 0, name_length = strcspn(text, "=");
     int end = 0;
@@ -124,7 +124,7 @@ static bool read_letters(const struct pz_run_model *model, const char *accepted,
                          char letters[PZ_MOST_MIXED_LAYERS + 1]) {
   size_t n = 0, layers = (size_t)model->layers;
   if (layers > PZ_MOST_MIXED_LAYERS) return false;
-  for (const char *part = model->layers_as; *part;) {
+  for (const char *part = model->layers_as; *part;) { /* letters, or "(letters)xN" */
     bool repeats = *part == '(';
     part += repeats;
     size_t part_layers = strspn(part, accepted);
@@ -206,7 +206,8 @@ static bool put_delta(struct text_buffer *text, const struct pz_run_model *model
                   "accepted: L or * for each, or (LLL*)xN, with swiglu",
                   model->layers_as, (long long)model->layers, model->mlp);
   put_dimensions(text, model, model->experts ? "qwen3_5_moe_text" : "qwen3_5_text", "silu");
-  /* which layers have attention: an interval if they are evenly spaced, otherwise a list */
+  /* Which layers have attention: an interval if every `every`-th layer has it, otherwise a list.
+   * n_even counts the layers up to the first one that breaks the interval. */
   size_t every = strcspn(letters, "*") + 1, n_even = 0;
   while (letters[n_even] && (letters[n_even] == '*') == ((n_even + 1) % every == 0)) n_even++;
   if (!letters[n_even])

@@ -30,8 +30,8 @@
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* The columns that are read: those of the run and its model, then the fields of the plan, whose
- * names are in plan_fields.def. */
+/* The columns that are read, as in model_columns[]: those of the run and its model, then from PLAN
+ * on the fields of the plan, whose names are in plan_fields.def. */
 enum column {
   ID,
   GROUP,
@@ -59,12 +59,11 @@ enum column {
   SSM,
   LAYER_PATTERN,
   MOE_LATENT,
-  /* columns with a fixed set of accepted words (covered_words) */
   KIND,
   ROUTING,
   VISION,
   OPTIMIZER,
-  PLAN, /* the first field of the plan */
+  PLAN,
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
@@ -124,8 +123,8 @@ static const char *cell_text(const struct reader *reader, int column) {
   return *text || !default_text ? text : default_text;
 }
 
-/* Returns the name of the i-th accepted column, or NULL after the last.  Fields of the plan that
- * are lists have no column, and the notes come last. */
+/* Returns the name of the i-th accepted column, or NULL after the last: the columns that are read,
+ * notes, and further measurements.  Fields of the plan that are lists have no column. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
   for (int column = 0; column < COLUMNS; column++) {
@@ -139,10 +138,11 @@ static const char *column_name(const void *ctx, size_t i) {
   return i < NOTES + MEASUREMENTS ? measurements[i - NOTES] : NULL;
 }
 
-/* Like column_name(), but without the notes, for suggestions after a misspelt name. */
+/* Like column_name(), but ends before the notes, for suggestions after a misspelt name. */
 static const char *suggested_column_name(const void *ctx, size_t i) {
   const char *name = column_name(ctx, i);
-  return name == notes[0] ? NULL : name;
+  bool is_first_note = name == notes[0];
+  return is_first_note ? NULL : name;
 }
 
 /* Returns whether a column of the table contains predictions, which are ignored and written
@@ -159,7 +159,8 @@ static bool is_result(const char *column) {
   return false;
 }
 
-/* Finds the columns of the table.  Raises an error for an unknown or a missing column. */
+/* Finds the position of each column in the table.  Raises an error for an unknown column, and if
+ * the table has no model (a name or a shape) or no chip. */
 static void find_columns(struct pz_call *call, struct reader *reader) {
   char accepted[800], suggestion[160];
   for (uint32_t column = 0; column < reader->csv->columns; column++) {
@@ -208,7 +209,7 @@ static int64_t read_count(struct pz_call *call, const struct reader *reader, int
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-/* The model, plan, chip and network of a row, to be predicted. */
+/* What is predicted for a row: its model, plan, chip and network. */
 struct pz_run_request {
   struct pz_run_model model;
   struct pz_plan plan;
@@ -302,9 +303,9 @@ static bool refuse_word(const struct reader *reader, int column, const char *con
                     pz_text_join(accepted, sizeof accepted, pz_name_in_list, words));
 }
 
-/* Returns false with a reason if a word of the row is not accepted, or if the run trains on images,
- * because neither a vision tower nor images are predicted.  A vision-language model that is trained
- * on text counts as its language model. */
+/* Returns whether the words of a row's columns without influence are accepted, and whether it
+ * trains on text alone, because neither a vision tower nor images are predicted.  Otherwise stores
+ * the reason. A vision-language model that is trained on text counts as its language model. */
 static bool words_are_covered(const struct reader *reader, struct pz_run_row *row) {
   static const char text_only[] = "text only";
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
@@ -325,11 +326,11 @@ static bool words_are_covered(const struct reader *reader, struct pz_run_row *ro
                     *vision ? "vision" : "kind", *vision ? vision : kind);
 }
 
-/* Reads which modules are captured in CUDA graphs: words separated by "+" or ",", optionally
- * after the library that captures them ("te:" or "mcore:").  Graphs of whole layers or
- * iterations are an execution of the plan.  "moe" captures all of a layer with experts (Megatron
- * Core, CudaGraphScope.moe) and requires attention and the mamba layers of a hybrid.  Returns
- * false for unknown words. */
+/* Reads which modules are captured in CUDA graphs: words separated by "+" or ",", optionally after
+ * the library that captures them ("te:" or "mcore:").  The first MODULES words are bits of
+ * plan->cuda_graphs in their order.  Graphs of whole layers or iterations set plan->execution, and
+ * so does "moe", which captures all of a layer with experts (Megatron Core, CudaGraphScope.moe) and
+ * requires attention and the mamba layers of a hybrid.  Returns false for unknown words. */
 static bool read_cuda_graphs(const char *text, bool hybrid, struct pz_plan *plan) {
   static const char *const words[] = {"attn",           "mlp",   "moe_router",
                                       "moe_preprocess", "mamba", "layers",
@@ -381,8 +382,8 @@ static bool read_recompute(const char *word, struct pz_plan *plan) {
   return true;
 }
 
-/* Reads "last 14 layers", "first layer" or "first and last 2 layers".  Returns the number of
- * characters read, or 0 for other words. */
+/* Reads which layers at the ends of the model have 16 bits: "last 14 layers", "first layer" or
+ * "first and last 2 layers".  Returns the number of characters read, or 0 for other words. */
 static int read_end_layers(const char *text, struct pz_plan *plan) {
   static const struct {
     const char *word;
@@ -445,7 +446,9 @@ static bool read_wider_modules(const char *text, struct pz_plan *plan) {
  * (training/mixed_precision.py); "hybrid" is e4m3 values and e5m2 gradients.  Returns its
  * precision, PZ_PRECISIONS for "none", or -1 for unknown words or two recipes. */
 static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan) {
+  /* besides enum pz_fp8_recipe; NOTHING stands for words that do not decide the recipe */
   enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
+  static const int UNKNOWN = -1;
   static const struct {
     const char *word;
     int recipe;
@@ -464,12 +467,13 @@ static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan)
     while (i < WORDS && !pz_text_is(text, n, words[i].word)) i++;
     int word_recipe = i < WORDS ? words[i].recipe : NOTHING;
     bool specifies_fp8 = recipe == FP8 && word_recipe >= 0;
-    if (i == WORDS || (word_recipe != NOTHING && recipe != NOTHING && !specifies_fp8)) return -1;
+    bool is_second = word_recipe != NOTHING && recipe != NOTHING && !specifies_fp8;
+    if (i == WORDS || is_second) return UNKNOWN;
     if (word_recipe != NOTHING) recipe = word_recipe;
     text += n;
   }
   if (recipe >= 0) plan->fp8_recipe = recipe;
-  if (recipe == NOTHING) return -1;
+  if (recipe == NOTHING) return UNKNOWN;
   if (recipe == NONE) return PZ_PRECISIONS;
   return recipe == NVFP4 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
 }
@@ -530,9 +534,9 @@ static bool read_offload(const char *text, struct pz_plan *plan) {
   return true;
 }
 
-/* Checks an attention word that describes the layers of the model, such as "hybrid"; the kernels
- * are then flash attention.  Returns "" if the model has such layers by its shape or name, what
- * its shape must state otherwise, and NULL for other words. */
+/* Checks a word of column attention that describes layers instead of a kernel ("hybrid", "dsa",
+ * "window").  Returns "" if the model has such layers by its shape or its name, otherwise the
+ * columns that its shape must state; returns NULL for a word that names a kernel. */
 static const char *attention_layers(const struct reader *reader, const struct pz_run_model *model,
                                     const char *word) {
   static const struct {
@@ -579,7 +583,7 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
                         "attention '%.20s' of a model whose layers are not known; accepted: %s, or "
                         "the name of a built-in model that has it",
                         word, requirement);
-    if (requirement) word = "flash";
+    if (requirement) word = "flash"; /* the kernels of such layers */
     bool covered;
     switch (field) {
     case PZ_PLAN_RECOMPUTE: covered = read_recompute(word, plan); break;
@@ -642,7 +646,9 @@ static void set_mlperf_rules(struct pz_call *call, const struct reader *reader,
     plan->peft = request->adapters;
 }
 
-/* Completes a published run with the defaults of its recipe that tables leave out. */
+/* Completes the plan of a published run (published_fields) with the defaults of its recipe that
+ * tables leave out: context parallelism, dispatcher, CUDA graphs, recomputation, and the rules of
+ * XLA. */
 static void complete_published_run(const struct reader *reader, struct pz_run_request *request,
                                    struct pz_plan *plan) {
   if (!request->model.experts || !plan->ep) plan->ep = 1;
@@ -658,6 +664,7 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
    * in scripts/performance/configs/qwen).  Other runs are published with DeepEP or a similar
    * library. */
   bool is_bridge = plan->framework == pz_framework_find("nemo");
+  /* as GB200 and GB300, the built-in chips with a slower host (Grace), have */
   bool is_large_domain = request->chip.calibration.host_launch > 1;
   if (plan->dispatcher < 0 && reader->positions[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE) {
     plan->dispatcher = PZ_DISPATCHER_DEEPEP;
@@ -672,6 +679,7 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   if (is_bridge && is_large_domain && request->model.experts && plan->cuda_graphs < 0)
     plan->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
   if (plan->cuda_graphs < 0) plan->cuda_graphs = 0;
+  /* a framework with default modules recomputes them even if the run states no recomputation */
   if (plan->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(plan)->recompute_modules)
     plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* flash attention is the default of MaxText; column "assumed" lists the fields of the plan that
@@ -721,8 +729,9 @@ struct completion {
   struct pz_run_request *request;
 };
 
-/* Loads the chip and the network of a row, and fills in its plan.  Raises an error if there is no
- * such chip or cluster, or the plan is impossible. */
+/* Loads the chip and the network of a row, and fills in its plan: with the defaults of the
+ * framework, or for a published run with those of its recipe.  Raises an error if there is no such
+ * chip or cluster, or the plan is impossible. */
 static void complete_request(struct pz_call *call, void *ctx) {
   const struct reader *reader = ((struct completion *)ctx)->reader;
   struct pz_run_request *request = ((struct completion *)ctx)->request;
@@ -759,8 +768,9 @@ static void complete_request(struct pz_call *call, void *ctx) {
   pz_fill_plan_precision(call, plan, &request->chip);
 }
 
-/* Reads the shape of the row's model, if it has one; otherwise its name is that of a built-in
- * model or of a file.  Returns false with a reason if the shape is incomplete. */
+/* Writes the shape of the row's model as a configuration, if the row has one; otherwise the model's
+ * name is that of a built-in model or of a file.  Returns false with a reason if the shape is
+ * incomplete. */
 static bool read_shape(const struct reader *reader, struct pz_run_request *request,
                        struct pz_run_row *row) {
   static const int required[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
@@ -825,7 +835,7 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   }
   row->devices = pz_plan_asked_devices(&request->plan);
   row->hbm_bytes = (double)pz_chip_hbm_bytes(&request->chip);
-  (void)read_shape(reader, request, row);
+  (void)read_shape(reader, request, row); /* a failure is in row->reason */
 }
 
 /* A run to be predicted, and its prediction. */
@@ -964,7 +974,7 @@ static void add_row_errors(struct pz_errors *group, const struct pz_run_row *row
     pz_errors_memory(group, row->p.peak_bytes / row->measured_bytes - 1);
 }
 
-/* Turns the sums of a group into means, which are NaN without any error. */
+/* Turns the sums of a group into means.  Means of no errors are NaN. */
 void pz_errors_finish(struct pz_errors *group) {
   double n_times = group->n ? (double)group->n : (double)NAN;
   double n_memory = group->n_memory ? (double)group->n_memory : (double)NAN;
@@ -976,14 +986,15 @@ void pz_errors_finish(struct pz_errors *group) {
   if (!group->n_memory) group->memory_worst = (double)NAN;
 }
 
-/* Sums up the errors of the rows of quality ok, or of all others, by group.  The last element of
- * the list is their total.  Returns the number of elements. */
+/* Lists the mean errors of the rows of quality "ok" (`ok`), or of all others, by group; the last
+ * element is over all groups.  Returns the number of elements. */
 static uint32_t collect_errors(const struct pz_run_table *table, bool ok, struct pz_errors *list) {
   struct pz_errors all = {.name = ok ? "all" : "all others", .kind = PZ_POINT_RUN};
   uint32_t n = 0;
   for (uint32_t i = 0; i < table->n_rows; i++) {
     const struct pz_run_row *row = &table->rows[i];
-    if ((strcmp(row->quality, "ok") == 0) != ok) continue;
+    bool is_ok = strcmp(row->quality, "ok") == 0;
+    if (is_ok != ok) continue;
     uint32_t group = 0;
     while (group < n && strcmp(list[group].name, row->group) != 0) group++;
     if (group == n) list[n++] = (struct pz_errors){.name = row->group, .kind = PZ_POINT_RUN};
@@ -1038,7 +1049,8 @@ void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
 /* ---- the table with its predictions --------------------------------------------------------- */
 
-/* Writes a row of the table with its prediction. */
+/* Writes a row of the table: its columns except earlier predictions, then its prediction in the
+ * columns that write_csv() lists. */
 static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
   const struct pz_run_row *row = &table->rows[i];
   const struct pz_prediction *prediction = &row->p;

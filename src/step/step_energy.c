@@ -45,7 +45,7 @@ static double microbatch_j(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan, double voltage2) {
   const struct pz_workload *workload = model->workload;
   const struct pz_layer_kinds *kinds = &model->kinds;
-  double sum_j = 0, recomputed_part = 0; /* of the repeated layers */
+  double sum_j = 0, recomputed_part = 0; /* part of the repeated layers that is recomputed */
   for (int64_t i = 0; i < plan->pp * plan->vpp && model->n_blocks > 0; i++)
     recomputed_part += (double)pz_plan_recomputed_layers(
         plan, i % plan->pp, pz_plan_chunk_layers(plan, model->n_blocks, i));
@@ -93,13 +93,15 @@ double pz_exchange_bytes(const struct pz_plan *plan) {
 /* Returns the dynamic joules of a step on all devices: passes, optimizer and exchange. */
 double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, double params) {
-  static const double MANY = 1e6; /* parameters of the update from which the energy is scaled */
+  /* an update of so many parameters is computed and scaled, so that its start-up hardly counts */
+  static const double MANY = 1e6;
   const struct pz_chip *chip = &model->cost.chip;
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   /* calibrations of chips without a technology model include the lower clock in long GEMMs */
   double voltage2 = 1;
   if (!pz_tech_is_library(tech))
     voltage2 = pz_tech_voltage2(tech, pz_fmin(chip->clock_hz, tech->reference_hz));
+  /* passes of all microbatches on all devices; microbatch_j() sums over the stages */
   double one_j = microbatch_j(call, model, plan, voltage2);
   double passes = (double)(plan->tp * pz_plan_cp(plan) * plan->dp * pz_plan_microbatches(plan));
 
@@ -143,6 +145,8 @@ struct pz_step_energy pz_step_energy_with(struct pz_call *call, const struct pz_
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
+/* Calls fn for each operator of the plan's layers, forward and backward, with its time alone on the
+ * chip.  Collectives are left out. */
 void pz_step_operators(struct pz_call *call, const struct pz_job *job, const struct pz_plan *plan,
                        pz_step_operator_fn *fn, void *ctx) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);

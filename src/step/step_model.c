@@ -70,10 +70,12 @@ struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
   return context;
 }
 
-/* Times the kernels of all layers for the plan's dispatcher and CUDA graphs. */
+/* Times the kernels of all layers for the plan's dispatcher and CUDA graphs.  They do not depend on
+ * the number of microbatches. */
 static void time_kernels(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, struct pz_kernel_variant *variant) {
-  struct pz_step_context context = step_context(model, plan, 1);
+  const int64_t any_microbatches = 1;
+  struct pz_step_context context = step_context(model, plan, any_microbatches);
   const struct pz_workload *workload = pz_step_pass(model);
   for (uint32_t i = 0; i < workload->n_layers; i++) {
     context.format = layer_format(&workload->layers[i], plan);
@@ -102,6 +104,7 @@ static void select_kernels(struct pz_call *call, struct pz_step_model *model,
     model->kernels = variant->kernels;
     return;
   }
+  /* model->runs has the operators of one variant only */
   if (model->runs || model->n_variants == PZ_KERNEL_VARIANTS) {
     restart_timing(call, model, plan);
     return;
@@ -129,8 +132,7 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
   options.mbs = mbs;
   options.tp = plan->tp;
   options.ep = pz_plan_ep(plan);
-  options.etp = plan->etp ? plan->etp : 0;
-  if (options.ep > 1) options.etp = pz_plan_etp(plan);
+  options.etp = options.ep > 1 ? pz_plan_etp(plan) : plan->etp;
   options.sequence_parallel = plan->sp && plan->tp > 1;
   options.attention = (enum pz_attention)plan->attention;
   options.kernels = is_eager ? framework->kernels : PZ_KERNELS_POINTWISE;
@@ -194,6 +196,8 @@ static void set_cost_model(struct pz_step_model *model, const struct pz_chip *ch
   model->cost.times = times;
 }
 
+/* Makes a step model: loads the graphs of its layers, counts their parameters, and times the
+ * kernels of the plan. */
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan) {
   struct pz_step_model *model = pz_calloc(1, sizeof *model);
@@ -215,7 +219,7 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   allocate_tables(&model_call, model, pz_step_is_scheduled(job->chip, plan));
   model->seq = model->workload->options.seq;
   model->n_blocks = model->kinds.n_blocks;
-  uint32_t kind = 0;
+  uint32_t kind = 0; /* the next kind of repeated layer; layers after the first one are `after` */
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {
     const struct pz_layer *layer = &model->workload->layers[i];
     double expert = (double)layer->expert_params;
@@ -270,7 +274,8 @@ struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_mod
 _Static_assert(sizeof(struct pz_timed_plan_key) == 10 * sizeof(int) + 3 * sizeof(int64_t),
                "keys are compared by bytes and must have no padding");
 
-/* Returns the fields of a plan that the times of its layers depend on. */
+/* Returns everything in a plan on which the times of its layers depend.  Plans with equal keys
+ * share their layer times. */
 static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model,
                                                const struct pz_plan *plan, int64_t microbatches) {
   const struct pz_cluster *network = &model->cost.net;
@@ -293,7 +298,9 @@ static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model
   return key;
 }
 
-/* Times the layers for a plan, unless a plan with the same layer times was timed before. */
+/* Sets model->steps to the layer times of a plan: those of an earlier plan with the same key, or
+ * new ones, which replace the oldest.  Lower bounds of schedules are in the first half of
+ * model->timed, solved schedules in the second. */
 void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
                         const struct pz_plan *plan, int64_t microbatches, enum pz_timing timing) {
   model->cost.net.devices = pz_plan_devices(plan); /* which part of a torus the job occupies */
@@ -325,7 +332,8 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
       pz_layer_step_add(kind ? &steps->after : &steps->before, &step, (double)layer->count);
       continue;
     }
-    steps->block[kind] = steps->again[kind] = step;
+    steps->block[kind] = step;
+    steps->again[kind] = step;
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
       steps->again[kind] = pz_layer_step(&work, &context, layer, &model->kernels[i], true);
     kind++;

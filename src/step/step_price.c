@@ -114,9 +114,10 @@ static double host_link_s(const struct pricing *pricing, double host_copy_s, dou
   return pz_fmax(host_copy_s, pricing->host_part * host_copy_s + pricing->network_part * outer_s);
 }
 
-/* Returns the seconds that a collective adds to a window: it slows kernels down, waits for links
- * that other collectives occupy, and may be longer than the window.  Only the kernels of the
- * window are slowed down. */
+/* Returns the seconds that a collective adds to a window, the compute that it runs beside: the
+ * maximum of what it adds because it slows the window's kernels down and may be longer than the
+ * window, of the time for which links are busy beyond the window, and of the same for copies to the
+ * host. */
 static double exposed_s(const struct pricing *pricing, const struct window *window,
                         const struct pz_wire_time *time) {
   double slowdown = 1, kernel_part = 0;
@@ -163,8 +164,8 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
   if (!(pricing->plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return windows;
   double copy_s =
       pz_chunk_offload_bytes(&model->memory, pricing->plan, chunk) / pricing->host_bytes_per_s;
-  for (int d = 0; d < 2; d++) {
-    struct window *window = d ? backward : forward;
+  for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+    struct window *window = direction == PZ_FORWARD ? forward : backward;
     double link_s = host_link_s(pricing, copy_s, window->busy_s[PZ_WIRE_OUTER]);
     window->host_copy_s = copy_s;
     window->host_wait_s = pz_fmax(0, link_s - window->pass_s);
@@ -250,9 +251,9 @@ struct param_group {
   int64_t stride; /* distance between members of the group, in devices */
 };
 
-/* Returns the group that holds the dense parameters of the largest stage, or if `experts` is set,
- * its experts, which are distributed over a grid of their own.  With two copies of every stage
- * there are twice as many replicas. */
+/* Returns the group of devices that hold the same dense parameters of the largest stage, or if
+ * `experts` is set, the same experts, which are distributed over devices in another way.  With two
+ * copies of every stage there are twice as many replicas. */
 static struct param_group param_group(const struct pricing *pricing, bool experts) {
   const struct pz_plan *plan = pricing->plan;
   int64_t copies = pz_pipeline_copies(pricing->shape.order);
@@ -273,16 +274,18 @@ struct exchange_times {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* Returns the time of n_collectives of a group of shards over `bytes` in total.  In a framework
- * with node_gather, each device gathers for all devices of its node. */
+/* Returns the time of n_collectives between the shards of a group, over `bytes` in total.  In a
+ * framework with node_gather, each device gathers for all devices of its node that are in the
+ * group, so that the bytes are multiplied. */
 static struct pz_wire_time group_time(const struct pricing *pricing,
                                       const struct param_group *group, enum pz_collective kind,
                                       double bytes, double n_collectives) {
   const struct pz_cluster *network = &pricing->model->cost.net;
   double times = 1;
   struct pz_wire_time sum = {.s = 0};
-  if (pz_plan_framework(pricing->plan)->node_gather && network->n_levels > 1 &&
-      group->shards * group->stride > network->level[0].devices)
+  bool spans_nodes =
+      network->n_levels > 1 && group->shards * group->stride > network->level[0].devices;
+  if (pz_plan_framework(pricing->plan)->node_gather && spans_nodes)
     times = (double)pz_max(1, network->level[0].devices / group->stride);
   struct pz_wire_time collective =
       pz_network_time(pricing->model->constants, network, kind, times * bytes / n_collectives,
@@ -332,9 +335,10 @@ static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     struct chunk_windows chunk =
         chunk_windows(pricing, pz_pipeline_chunk_at(&pricing->shape, 0, slot));
-    for (int d = 0; d < 2; d++) {
-      struct window *window = d ? &chunk.backward : &chunk.forward;
-      struct window *stage = d ? &sum.backward : &sum.forward;
+    for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+      bool is_forward = direction == PZ_FORWARD;
+      struct window *window = is_forward ? &chunk.forward : &chunk.backward;
+      struct window *stage = is_forward ? &sum.forward : &sum.backward;
       window->pass_s += send_s(pricing, window);
       add_window(stage, window, part);
       if (pricing->plan->pp > 1)
@@ -350,10 +354,10 @@ struct overlap {
   double alone_s;
 };
 
-/* Adds a collective, divided into the parts that run alone and beside compute.  Without overlap,
- * all of it runs alone.  With a collective for each layer, those of the ends of the model and of
- * one repeated layer run alone; in a compiled loop over layers, those of the first of four
- * groups of GEMMs. */
+/* Adds the time of a collective to `overlap`, divided into the parts that run alone and beside
+ * compute. Without overlap, all of it runs alone.  With a collective for each layer, those of the
+ * first and last layers of the model and of one repeated layer run alone; in a compiled loop over
+ * layers, those of the first of four groups of GEMMs. */
 static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
                         const struct pz_wire_time *time, bool overlaps) {
   static const double GROUPS = 4;
@@ -390,11 +394,11 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
                               const struct overlap *overlap, bool gradients) {
   const struct pz_plan *plan = pricing->plan;
   double chunks = (double)plan->vpp;
-  if (pricing->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 ||
-      pz_plan_gathers_per_layer(plan))
-    return overlap_s(pricing, window, overlap);
+  bool exchanges_chunks = pricing->shape.order == PZ_PIPELINE_INTERLEAVED && chunks >= 2 &&
+                          !pz_plan_gathers_per_layer(plan);
+  if (!exchanges_chunks) return overlap_s(pricing, window, overlap);
   double microbatch_group = (double)pz_min(plan->pp, pricing->microbatches);
-  double own_passes = gradients ? 0 : 1;
+  double own_passes = gradients ? 0 : 1; /* passes of the chunk itself beside its exchange */
   struct window own_pass = {.pass_s = 0}, passes = {.pass_s = 0};
   struct overlap chunk_overlap = {.alone_s = overlap->alone_s / chunks};
   add_window(&own_pass, window, own_passes / chunks);
@@ -404,11 +408,13 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
                  overlap_s(pricing, &passes, overlap));
 }
 
-/* Finds the exposed and the hidden seconds of the exchange of gradients and weights in a step. */
+/* Finds the exposed seconds of the exchange of gradients and weights in a step (parts.gradient_s),
+ * and those that compute hides (gradient_hidden_s). */
 static void find_exchange(const struct pricing *pricing, struct pz_prediction *out) {
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
-  struct param_group groups[2] = {param_group(pricing, false), param_group(pricing, true)};
+  const bool experts = true;
+  struct param_group groups[2] = {param_group(pricing, !experts), param_group(pricing, experts)};
   struct exchange_times times = {.gather = {.s = 0}};
   struct overlap forward = {.alone_s = 0}, backward = {.alone_s = 0};
   bool overlaps_gradients = plan->overlap & PZ_OVERLAP_GRAD;
@@ -427,11 +433,12 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
     out->parts.gradient_s = time.s;
   }
   if (!(times.scatter.s + times.last.s > 0)) return;
+  /* what the collectives add to the passes of the first stage, and what these hide */
   struct chunk_windows windows = first_stage_windows(pricing);
   add_overlap(pricing, &forward, &times.gather, overlaps_params);
   add_overlap(pricing, &backward, &times.regather, overlaps_params);
   add_overlap(pricing, &backward, &times.scatter, overlaps_gradients);
-  struct overlap last_backward = backward;
+  struct overlap last_backward = backward; /* of the last microbatch */
   /* a compiled loop over layers has its gradients only at its end */
   if (pz_framework_compiles(pz_plan_framework(plan)) || !overlaps_gradients)
     last_backward.alone_s += times.last.s;
@@ -468,7 +475,8 @@ static void find_optimizer(const struct pricing *pricing, struct pz_prediction *
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
   const struct pz_constants *constants = model->constants;
-  struct param_group dense = param_group(pricing, false), expert = param_group(pricing, true);
+  const bool experts = true;
+  struct param_group dense = param_group(pricing, !experts), expert = param_group(pricing, experts);
   double device_params = dense.trained / (double)(plan->zero ? dense.shards : 1) +
                          expert.trained / (double)(plan->zero ? expert.shards : 1);
   double host_fraction = pz_plan_host_optimizer_fraction(plan);
@@ -528,7 +536,8 @@ static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t
   return sum;
 }
 
-/* Divides the pipeline's time into the terms of the slowest stage and the remaining bubble. */
+/* Divides the pipeline's time, out->step_s, into the terms of the stage with the longest passes,
+ * and the bubble as the rest. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
@@ -611,7 +620,8 @@ void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
   pz_require_pipeline(call, &shape);
 }
 
-/* Checks the plan, times its layers, and computes the quantities that all terms need. */
+/* Checks the plan, times its layers, and returns the quantities that all terms need: the rates of
+ * host copies, the transfer between stages, and the parameters of the largest stage. */
 static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *model,
                                     const struct pz_plan *plan, enum pz_timing timing) {
   const struct pz_chip *chip = &model->cost.chip;
@@ -662,7 +672,8 @@ double pz_step_waiting(const struct pz_constants *constants, const struct pz_clu
   return values->waiting * pz_fmax(0, log((double)devices / values->waiting_from));
 }
 
-/* Prices a plan: simulates its pipeline, and finds the terms of the step and the memory. */
+/* Prices a plan: simulates its pipeline, adds exchange, optimizer and waiting to its time, and
+ * finds the terms of the step, its rates and the memory. */
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan,
                                    struct pz_prediction_detail *detail) {
@@ -707,7 +718,8 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   return prediction;
 }
 
-/* Returns the step like pz_step_price(), but from lower bounds of the pipeline and of passes. */
+/* Returns a lower bound of the plan's step: computed like the step of pz_step_price(), but from
+ * lower bounds of the pipeline and of the passes. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
                      const struct pz_plan *plan) {
   enum { MAX_CHUNKS = 1024 };

@@ -43,16 +43,17 @@ static double forward_gemm_flop(const struct pz_step_model *model, const struct 
   return sum;
 }
 
-/* Returns the FLOP for a token of the forward GEMMs of a layer: 2 for each parameter that the
- * token passes, of routed experts only the chosen ones, and of a head also if it shares its
- * parameters with the embedding.  Layers that use the weights of another layer, and ONNX models,
- * whose parameters may be anything, have the FLOP of their graph. */
+/* Returns the FLOP for a token of the forward GEMMs of a layer: 2 for each parameter that the token
+ * passes.  Of routed experts, only the chosen ones count; a head counts even if its parameters are
+ * those of the embedding (tied).  Layers that use the weights of another layer, and ONNX models,
+ * whose parameters need not belong to GEMMs, have the FLOP of their graph. */
 static double layer_gemm_flop(const struct pz_step_model *model, const struct pz_layer *layer) {
   const struct pz_workload *workload = model->workload;
   double graph_flop = forward_gemm_flop(model, layer);
   double tokens = (double)(workload->options.mbs * model->seq);
-  if (!workload->hidden) return graph_flop / tokens;
-  if (!layer->model_params)
+  bool is_onnx = !workload->hidden, shares_weights = !layer->model_params;
+  if (is_onnx) return graph_flop / tokens;
+  if (shares_weights)
     return graph_flop * (double)(workload->options.tp * pz_max(1, workload->options.cp)) / tokens;
   double params = (double)layer->model_params;
   if (workload->experts)
@@ -191,6 +192,7 @@ static double recompute_flop(struct pz_call *call, const struct pz_step_model *m
 
 /* ---- the rates ------------------------------------------------------------------------------ */
 
+/* Sets tokens, parameters, throughput and utilisation of a prediction from its step time. */
 void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan, struct pz_prediction *out) {
   const struct pz_workload *workload = model->workload;

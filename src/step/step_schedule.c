@@ -38,7 +38,7 @@ struct schedule_builder {
 };
 
 /* Appends the schedule of one direction of layer `index` of the graph, which occurs `count` times
- * in the model, unless it does not occur. */
+ * in the model with or without recomputation.  Does nothing if count is 0. */
 static void append_schedule(struct pz_call *call, struct schedule_builder *builder, uint32_t index,
                             enum pz_direction direction, bool recomputed, int64_t count) {
   static const char *const names[] = {"forward", "backward"};
@@ -59,9 +59,10 @@ static void append_schedule(struct pz_call *call, struct schedule_builder *build
   }
   struct pz_pass_question question =
       pz_layer_pass(&scratch, &context, layer, kernels, direction, recomputed);
-  struct pz_problem problem = pz_pass_problem(&scratch, &question, true);
+  const bool named = true;
+  struct pz_problem problem = pz_pass_problem(&scratch, &question, named);
   pz_layer_schedule_find(builder->result, &problem, &options, schedule);
-  context.scheduled = false;
+  context.scheduled = false; /* for comparison: operators one after another */
   struct pz_layer_step serial = pz_layer_step(&scratch, &context, layer, kernels, recomputed);
   schedule->serial_s = direction == PZ_FORWARD ? serial.forward_s : serial.backward_s;
   schedules->n++;
@@ -111,9 +112,10 @@ static void schedule_plan(struct pz_call *call, void *ctx) {
     int64_t count = model->workload->layers[i].count, recomputed = 0;
     if (kind < model->kinds.n && model->kinds.layer[kind] == i)
       recomputed = pz_step_recomputed(model, plan, kind++);
-    append_schedule(call, &builder, i, PZ_FORWARD, false, count);
-    append_schedule(call, &builder, i, PZ_BACKWARD, false, count - recomputed);
-    append_schedule(call, &builder, i, PZ_BACKWARD, true, recomputed);
+    const bool recomputes = true;
+    append_schedule(call, &builder, i, PZ_FORWARD, !recomputes, count);
+    append_schedule(call, &builder, i, PZ_BACKWARD, !recomputes, count - recomputed);
+    append_schedule(call, &builder, i, PZ_BACKWARD, recomputes, recomputed);
   }
   *args->out = pz_object_keep(call, schedules);
 }

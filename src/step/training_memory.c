@@ -20,7 +20,7 @@
 
 /* ---- repeated layers ------------------------------------------------------------------------ */
 
-/* The largest table pz_layer_kinds.before that is allocated: 32 MiB. */
+/* The most entries of the table pz_layer_kinds.before that are allocated: 32 MiB. */
 static const int64_t MOST_ENTRIES = 1 << 22;
 
 /* Returns whether the layer is one of the repeated layers.  Layers that predict further tokens
@@ -38,7 +38,8 @@ static uint32_t kind_of_layer(const struct pz_layer_kinds *kinds, uint32_t layer
   return kind;
 }
 
-/* Finds the kinds of repeated layers, and in which order they run. */
+/* Finds the kinds of repeated layers (layers of the graph that occur several times in the model),
+ * and the order in which they run. */
 struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_workload *workload) {
   struct pz_layer_kinds kinds = {.layer = pz_alloc(call, workload->n_layers, sizeof *kinds.layer)};
   for (uint32_t i = 0; i < workload->n_layers; i++)
@@ -46,7 +47,7 @@ struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_wo
       kinds.layer[kinds.n++] = i;
       kinds.n_blocks += workload->layers[i].count;
     }
-  if (!kinds.n) {
+  if (!kinds.n) { /* without repeated layers, the first layer counts as one */
     kinds.layer[kinds.n++] = 0;
     kinds.n_blocks = workload->layers[0].count;
   }
@@ -54,6 +55,7 @@ struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_wo
   if (kinds.n_blocks >= MOST_ENTRIES / kinds.n)
     pz_raise(call, PZ_LIMIT, "%s has too many kinds of repeated layers for a training plan",
              workload->model);
+  /* count the repeated layers of each kind before each repeated layer */
   kinds.before =
       pz_alloc(call, (size_t)kinds.n * ((size_t)kinds.n_blocks + 1), sizeof *kinds.before);
   int64_t n_counted = 0, row_length = kinds.n_blocks + 1;
@@ -61,7 +63,8 @@ struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_wo
     for (int64_t repeat = 0; repeat < workload->order[run].repeats; repeat++)
       for (uint32_t unit = 0; unit < workload->order[run].n_unit; unit++) {
         uint32_t kind = kind_of_layer(&kinds, workload->order[run].unit[unit]);
-        if (kind == kinds.n || n_counted == kinds.n_blocks) continue;
+        bool is_repeated = kind < kinds.n;
+        if (!is_repeated || n_counted == kinds.n_blocks) continue;
         for (uint32_t i = 0; i < kinds.n; i++) {
           int64_t *before = &kinds.before[i * row_length + n_counted];
           before[1] = before[0] + (i == kind);
@@ -127,16 +130,17 @@ static double routed_bytes(const struct pz_layer *layer) {
   return bytes;
 }
 
-/* Returns the memory model of a model, for the framework and attention library of a plan.  Megatron
- * stores activations by token and FlashAttention by sample, so a microbatch of several
- * samples is copied (flash_attn in Transformer Engine's pytorch/attention).  The kernels of cuDNN,
- * the default on Hopper and later, need no copy. */
+/* Returns the quantities of a model, for the framework and attention library of a plan, from which
+ * the memory of plans is computed.  Megatron stores activations by token and FlashAttention by
+ * sample, so a microbatch of several samples is copied (flash_attn in Transformer Engine's
+ * pytorch/attention).  The kernels of cuDNN, the default on Hopper and later, need no copy. */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan) {
   struct pz_memory_model model = {.workload = workload, .kinds = kinds};
   const struct pz_framework *framework = pz_plan_framework(plan);
   bool hopper = chip->calibration.fp8_speedup > 1; /* or later: older chips have no FP8 */
+  /* maxima over the repeated layers, then over all layers */
   for (uint32_t kind = 0; kind < kinds->n; kind++) {
     const struct pz_layer *layer = &workload->layers[kinds->layer[kind]];
     double trained_params = 0; /* in matrices */
@@ -157,6 +161,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
       if (layer->tensors[k].role == PZ_ROLE_PARAM)
         model.matrix_params = pz_fmax(model.matrix_params, (double)layer->tensors[k].elems);
   }
+  /* copies and workspaces of libraries */
   const char *library = plan->attention_library;
   bool copying_kernels = library && *library ? strcmp(library, "fa2") == 0 : !hopper;
   model.copies_context =
@@ -256,22 +261,22 @@ static double frozen_weight_bytes(const struct pz_memory_model *model, const str
   return model->reads_any_order ? 1 : 2;
 }
 
-/* Changes the memory of a layer's pass: `bytes` of activations are recomputed in the backward pass,
- * or copied back from the host, instead of saved. */
+/* Changes the memory of a layer's passes for `bytes` of activations that are not saved, but
+ * recomputed or copied back from the host when the backward pass begins. */
 static void recompute_instead(struct layer_pass *pass, double bytes) {
   pass->saved_bytes -= bytes;
   pass->backward_peak += bytes;
   pass->net_backward_bytes += bytes;
 }
 
-/* Changes the memory of a layer's pass to that with recomputation; `kind` is its kind of repeated
- * layer.  Ring attention runs one kernel
- * for each turn of the ring, whose results torchtitan's selective recomputation saves: with causal
- * masks, the first device has a whole result in the first turn and half of one in each other. */
+/* Changes the memory of a layer's passes, made without recomputation, to that with the plan's
+ * recomputation; `kind` is its kind of repeated layer.  Ring attention runs one kernel for each
+ * turn of the ring, whose results torchtitan's selective recomputation saves: with causal masks,
+ * the first device has a whole result in the first turn and half of one in each other. */
 static void recompute(const struct pz_memory_model *model, const struct pz_layer *layer,
                       uint32_t kind, const struct pz_plan *plan, struct layer_pass *pass) {
   const struct pz_framework *framework = pz_plan_framework(plan);
-  double unread, output_bytes = (double)layer->output_bytes;
+  double unread_bytes, output_bytes = (double)layer->output_bytes;
   int modules = pz_plan_selective_modules(plan);
   switch (plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
@@ -293,15 +298,17 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
       recompute_instead(pass, core_bytes(model->workload, layer));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
-    double gemms = alternate_bytes(layer, &unread);
-    recompute_instead(pass, pz_fmax(0, pass->saved_bytes - output_bytes - (gemms - unread)));
+    /* of the saved results, the backward pass reads all but unread_bytes */
+    double result_bytes = alternate_bytes(layer, &unread_bytes);
+    double read_bytes = result_bytes - unread_bytes;
+    recompute_instead(pass, pz_fmax(0, pass->saved_bytes - output_bytes - read_bytes));
     if (plan->execution != PZ_EXECUTION_COMPILE) {
       /* a compiled layer saves only what its backward pass reads */
-      pass->saved_bytes += unread;
-      pass->net_backward_bytes -= unread;
+      pass->saved_bytes += unread_bytes;
+      pass->net_backward_bytes -= unread_bytes;
     }
     if (framework->rules == PZ_RULES_TITAN && plan->cp > 1) {
-      double ring_results = 1 + 0.5 * (double)(plan->cp - 1);
+      double ring_results = 1 + 0.5 * (double)(plan->cp - 1); /* saved besides */
       recompute_instead(pass, -((double)layer->context_bytes * ring_results));
     }
     break;
@@ -312,7 +319,9 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
 
 /* ---- a stage -------------------------------------------------------------------------------- */
 
-/* The state of a walk through a stage: a microbatch goes forward and back through one chunk. */
+/* The state of a walk through a stage: a microbatch goes forward and back through one chunk (the
+ * layers that the stage runs in one pass), and at every moment the allocated bytes are compared
+ * with the peak.  A moment is the point in a layer's pass at which it allocates the most. */
 struct stage_walk {
   const struct pz_memory_model *model;
   const struct pz_plan *plan;
@@ -380,11 +389,11 @@ static bool stays_gathered(const struct pz_plan *plan) {
   return (plan->zero == 3 && plan->pp > 1) || (plan->zero == 2 && is_fsdp2(plan));
 }
 
-/* Returns the bytes of the weights that are gathered for a layer and for the prefetched one, and
- * in the backward pass of its whole gradient (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).
- * A compiler gathers one matrix at a time.  FSDP2 also keeps the reduce-scatter buffer of the
- * previous layer (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py,
- * reduce_scatter_state). */
+/* Returns the temporary bytes of sharded weights and gradients while a layer runs: weights gathered
+ * for it and for the prefetched layer, and in the backward pass its whole gradient (FSDP: Zhao et
+ * al., arXiv 2304.11277, section 3.3).  A compiler gathers one matrix at a time.  FSDP2 also keeps
+ * the reduce-scatter buffer of the previous layer
+ * (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, reduce_scatter_state). */
 static double gathered_bytes(const struct stage_walk *walk, const struct pz_layer *layer,
                              bool backward) {
   const struct pz_plan *plan = walk->plan;
@@ -410,7 +419,8 @@ static double gathered_bytes(const struct stage_walk *walk, const struct pz_laye
 
 static double gradient_bytes(const struct pz_plan *plan);
 
-/* Updates the peak with a moment at which a layer allocates `work_bytes` temporarily. */
+/* Updates the peak with a moment of a layer's forward or backward pass, at which it allocates
+ * `work_bytes` temporarily. */
 static void record_moment(struct stage_walk *walk, const struct pz_layer *layer, double work_bytes,
                           bool backward) {
   int kind = layer_kind(walk, (uint32_t)(layer - walk->model->workload->layers));
@@ -487,13 +497,14 @@ static double titan_gathered_kv_bytes(const struct pz_plan *plan, const struct p
   return 2 * bytes;
 }
 
-/* Returns the memory of layer i of the graph as the plan runs it. */
+/* Returns the memory of the passes of layer i of the graph: that of the graph, changed for the
+ * number formats, the loss, the recomputation and the offload of the plan. */
 static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bool recomputed,
                                    bool offloaded) {
   const struct pz_layer *layer = &walk->model->workload->layers[i];
   const struct pz_plan *plan = walk->plan;
   enum pz_saved_form form = saved_form(layer, plan);
-  /* embedding and head always receive their gradients from autograd */
+  /* where gradients go: embedding and head always receive their gradients from autograd */
   bool from_autograd = layer_kind(walk, i) < 0 && walk->gradients == PZ_GRADIENTS_IN_PLACE;
   enum pz_gradients gradients = from_autograd ? PZ_GRADIENTS_PASSING : walk->gradients;
   const struct pz_live *backward = &layer->live_backward[gradients];
@@ -504,6 +515,7 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
                             .net_backward_bytes = (double)net_backward_bytes};
   if (gradients == PZ_GRADIENTS_KEPT)
     pass.gradient_bytes = (double)(backward->net_bytes - net_backward_bytes);
+  /* activations that a repeated layer saves in fewer (or more) bytes than its graph */
   if (layer_kind(walk, i) >= 0) {
     double unsaved_bytes = (double)layer->less_bytes[form];
     if (walk->model->copies_context) unsaved_bytes -= (double)layer->context_bytes;
@@ -557,9 +569,9 @@ static struct layer_pass pass_of_layer(const struct stage_walk *walk, uint32_t i
   return make_pass(walk, i, recomputed, offloaded);
 }
 
-/* Consecutive layers of a chunk with the same passes: all of them are recomputed or none, and
- * all of them offload their activations or none.  Alternating kinds of layers are walked one
- * kind after the other. */
+/* Consecutive occurrences of a layer in a chunk that use memory alike: all of them are recomputed
+ * or none, and all of them offload their activations or none.  Alternating kinds of layers are
+ * walked one kind after the other. */
 struct layer_group {
   int64_t n;
   struct layer_pass pass;
@@ -569,11 +581,11 @@ struct layer_group {
 static struct layer_group group_starting_at(const struct stage_walk *walk, uint32_t i,
                                             int64_t index) {
   struct repeat_counts counts = chunk_repeats(walk, i);
-  bool every_second = layer_kind(walk, i) >= 0 && walk->plan->recompute == PZ_RECOMPUTATION_HALF;
-  bool recomputed = every_second ? index % 2 == 0 : index < counts.recomputed;
+  bool alternates = layer_kind(walk, i) >= 0 && walk->plan->recompute == PZ_RECOMPUTATION_HALF;
+  bool recomputed = alternates ? index % 2 == 0 : index < counts.recomputed;
   bool offloaded = index < counts.offloaded;
   int64_t end = recomputed ? counts.recomputed : counts.n;
-  if (every_second) end = index + 1;
+  if (alternates) end = index + 1; /* every second layer is recomputed */
   if (offloaded) end = pz_min(end, counts.offloaded);
   return (struct layer_group){end - index, pass_of_layer(walk, i, recomputed, offloaded)};
 }
@@ -582,8 +594,8 @@ static struct layer_group group_starting_at(const struct stage_walk *walk, uint3
 static struct layer_group group_ending_before(const struct stage_walk *walk, uint32_t i,
                                               int64_t index) {
   struct repeat_counts counts = chunk_repeats(walk, i);
-  if (layer_kind(walk, i) >= 0 && walk->plan->recompute == PZ_RECOMPUTATION_HALF)
-    return group_starting_at(walk, i, index - 1);
+  bool alternates = layer_kind(walk, i) >= 0 && walk->plan->recompute == PZ_RECOMPUTATION_HALF;
+  if (alternates) return group_starting_at(walk, i, index - 1); /* a group of one layer */
   bool recomputed = index <= counts.recomputed, offloaded = index <= counts.offloaded;
   int64_t start = recomputed ? 0 : counts.recomputed;
   if (!offloaded) start = pz_max(start, counts.offloaded);
@@ -612,7 +624,8 @@ static void walk_forward(struct stage_walk *walk) {
   if (!walk->is_last_chunk) walk->activation_bytes -= boundary_bytes;
 }
 
-/* Updates the bytes after the backward passes of n occurrences of layer i. */
+/* Updates the allocated bytes of a walk for the ends of n backward passes of layer i: activations
+ * and logits are freed, and gradients stay. */
 static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer_pass *pass,
                          int64_t n) {
   const struct pz_layer *layer = &walk->model->workload->layers[i];
@@ -633,8 +646,9 @@ static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer
   walk->gradient_bytes += times * pass->gradient_bytes;
 }
 
-/* Updates the peak with a moment of the head's backward pass that allocates these bytes, besides
- * the hidden state and its gradient. */
+/* Updates the peak with a moment of the head's backward pass at which it has allocated logit_bytes
+ * for the logits and the loss, weight_bytes and gradient_bytes, besides the hidden state and its
+ * gradient. */
 static void record_head_moment(struct stage_walk *walk, double logit_bytes, double weight_bytes,
                                double gradient_bytes) {
   double hidden_bytes = (double)first_block_layer(walk)->output_bytes;
@@ -654,6 +668,7 @@ static void record_head_moment(struct stage_walk *walk, double logit_bytes, doub
  * loss holds the fp32 logit, its log-softmax and its derivative.  With tensor parallelism, the
  * logits are a DTensor (torch/distributed/tensor/parallel/loss.py). */
 static void record_titan_head(struct stage_walk *walk, const struct pz_layer *layer) {
+  /* bytes for each logit */
   static const double COMPILED = 2 + 2, EAGER = 3 * 4, DIVIDED = 2 + 2 * 4;
   const struct pz_plan *plan = walk->plan;
   double loss_bytes = plan->execution == PZ_EXECUTION_COMPILE ? COMPILED : EAGER;
@@ -681,9 +696,10 @@ static void walk_backward(struct stage_walk *walk) {
       if (is_titan_head(walk, i)) {
         record_titan_head(walk, &workload->layers[i]);
       } else {
+        /* the first and the last layer of a group have its peak; under FSDP2 also the second one,
+         * the first beside which the gradients of an equal layer are scattered */
         record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
         int64_t n_left = group.n - 1;
-        /* beside the second layer and later ones, the gradients of an equal layer are scattered */
         if (n_left > 1 && walk->fsdp2) {
           end_backward(walk, i, &group.pass, 1);
           record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
@@ -698,10 +714,14 @@ static void walk_backward(struct stage_walk *walk) {
   record_moment(walk, &workload->layers[0], 0, false); /* during the optimizer's step */
 }
 
-/* Returns the bytes that a microbatch keeps in a chunk until its backward pass. */
+/* Returns the bytes that a microbatch keeps allocated in the current chunk between its forward and
+ * its backward pass: the input of the chunk, unless it is the first, and the saved activations of
+ * its layers.  The output of a layer is part of its saved bytes, but not kept if it is sent on. */
 static double waiting_bytes(const struct stage_walk *walk) {
   double boundary_bytes = (double)first_block_layer(walk)->output_bytes;
-  double bytes = boundary_bytes * (!walk->is_first_chunk - !walk->is_last_chunk);
+  double bytes = 0;
+  if (!walk->is_first_chunk) bytes += boundary_bytes;
+  if (!walk->is_last_chunk) bytes -= boundary_bytes;
   for (uint32_t i = 0; i < walk->model->workload->n_layers; i++) {
     struct repeat_counts counts = chunk_repeats(walk, i);
     int64_t n_both = pz_min(counts.recomputed, counts.offloaded);
@@ -740,7 +760,7 @@ static double moving_bytes(const struct stage_walk *walk) {
 
 enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies of a stage */
 
-/* The memory of the chunk in a slot of a stage. */
+/* The memory of the chunk in a slot of a stage; slots number the chunks that a stage holds. */
 struct slot_memory {
   double waiting_bytes;           /* activations of a microbatch that waits for its backward pass */
   struct pz_training_memory peak; /* memory at the worst moment with a single microbatch */
@@ -752,12 +772,13 @@ static bool sums_exactly(double bytes, double times) {
   return bytes == floor(bytes) && fabs(bytes) * times < 0x1p51;
 }
 
-/* Finds the worst moment of interleaved chunks in linear time, from prefix sums over the slots.
- * Returns false if the sums would not be exact. */
+/* Does what worst_moment() does for interleaved chunks, in linear instead of quadratic time, by
+ * prefix sums of waiting bytes over the slots.  Returns false if the sums would not be exact,
+ * because they could then differ from those of worst_moment(). */
 static bool worst_interleaved(const struct stage_walk *walk, const struct slot_memory *slots,
                               uint32_t n_slots, struct pz_training_memory *worst) {
   double waiting_sums[MOST_SLOTS + 1], reverse_sums[MOST_SLOTS + 1], bytes_in_flight;
-  /* at most two rounds of passes are in flight */
+  /* more than the microbatches in flight in all slots: at most two rounds of passes */
   double most_in_flight = 4.0 * walk->shape.stages * n_slots;
   waiting_sums[0] = reverse_sums[0] = 0;
   for (uint32_t slot = 0; slot < n_slots; slot++) {
@@ -779,15 +800,19 @@ static bool worst_interleaved(const struct stage_walk *walk, const struct slot_m
   return true;
 }
 
-/* Returns the memory at the worst moment of a stage: one microbatch goes through one of its
- * chunks while the others in flight wait. */
+/* Returns the temporary memory of a stage at its worst moment.  One microbatch goes through a chunk
+ * of the stage, and those in flight wait, each with the bytes that it keeps in its chunk until its
+ * backward pass.  The worst moment is found in two steps: the peak of each chunk with a single
+ * microbatch, then the candidates of pz_pipeline_moment(), which say how many microbatches are in
+ * flight in each slot when the backward pass of one slot begins. */
 static struct pz_training_memory worst_moment(struct stage_walk walk) {
   struct slot_memory slots[MOST_SLOTS];
   uint32_t in_flight[MOST_SLOTS], current, n_slots = pz_pipeline_slots(&walk.shape);
   struct pz_training_memory worst = {.activation_bytes = -HUGE_VAL};
-  struct stage_walk previous = walk;
+  struct stage_walk previous = walk; /* in the chunk of the slot before */
   for (uint32_t slot = 0; slot < n_slots; slot++) {
     enter_chunk(&walk, pz_pipeline_chunk_at(&walk.shape, (uint32_t)walk.stage, slot));
+    /* a chunk between the ends of the model needs as much as an equal one before it */
     bool is_inner = !walk.is_first_chunk && !walk.is_last_chunk;
     bool follows_inner = slot && !previous.is_first_chunk && !previous.is_last_chunk;
     bool has_same_layers = walk.model->kinds->n == 1 && walk.blocks == previous.blocks &&
@@ -804,15 +829,17 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
     }
     previous = walk;
   }
-  if (pz_pipeline_moments(&walk.shape) > 1 && worst_interleaved(&walk, slots, n_slots, &worst))
-    return worst;
+  bool is_interleaved = pz_pipeline_moments(&walk.shape) > 1;
+  if (is_interleaved && worst_interleaved(&walk, slots, n_slots, &worst)) return worst;
   for (uint32_t moment = 0; moment < pz_pipeline_moments(&walk.shape); moment++) {
     if (!pz_pipeline_moment(&walk.shape, (uint32_t)walk.stage, moment, &current, in_flight))
       continue;
     struct pz_training_memory now = slots[current].peak;
-    for (uint32_t slot = 0; slot < n_slots; slot++)
-      now.activation_bytes +=
-          ((double)in_flight[slot] - (slot == current)) * slots[slot].waiting_bytes;
+    for (uint32_t slot = 0; slot < n_slots; slot++) {
+      /* in flight, but not waiting: the microbatch whose passes are in slots[current].peak */
+      double n_running = slot == current ? 1 : 0;
+      now.activation_bytes += ((double)in_flight[slot] - n_running) * slots[slot].waiting_bytes;
+    }
     if (pz_training_memory_sum(&now) > pz_training_memory_sum(&worst)) worst = now;
   }
   return worst;
@@ -820,8 +847,8 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
 
 /* ---- weights, gradients and optimizer state ------------------------------------------------- */
 
-/* Parameters of a stage.  An embedding that is also the head has a copy on the first and on the
- * last stage. */
+/* Parameters of a stage.  Counts an embedding that is also the head (tied parameters) on the first
+ * and on the last stage. */
 struct stage_sums {
   double dense, expert;
   double constants;               /* bytes of data that all layers read, and of buffers */
@@ -852,20 +879,22 @@ static struct stage_sums stage_sums(struct stage_walk walk) {
   return sums;
 }
 
-/* Returns the bytes of a parameter's gradient between the passes.  Frameworks that do not add
- * gradients up in fp32 keep them in 16 bit. */
+/* Returns the bytes of a parameter's gradient between the passes: 2 in frameworks that keep
+ * gradients in 16 bit instead of adding them up in fp32, and otherwise 4, if the state of the
+ * framework (weights, gradients, optimizer) has as many. */
 static double gradient_bytes(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
     return 0; /* gradients of adapters are part of the passes */
   bool is_16bit = framework->accumulation == PZ_ACCUMULATION_KEPT;
-  double largest_bytes = pz_fmin(is_16bit ? BF16_BYTES : FP32_GRADIENT_BYTES,
-                                 framework->state_bytes - framework->weight_bytes);
-  return framework->exchanges_sums ? pz_fmin(largest_bytes, plan->grad_bytes) : largest_bytes;
+  double bytes = pz_fmin(is_16bit ? BF16_BYTES : FP32_GRADIENT_BYTES,
+                         framework->state_bytes - framework->weight_bytes);
+  return framework->exchanges_sums ? pz_fmin(bytes, plan->grad_bytes) : bytes;
 }
 
 /* Returns the bytes of a parameter's optimizer state: a master copy, if weights have fewer bits,
- * and two moments. */
+ * and the two moments of Adam.  They are what remains of the framework's state without weights and
+ * gradients, with the bytes that the plan gives the master copy and the moments. */
 static double optimizer_bytes(const struct pz_memory_model *model, const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
@@ -873,26 +902,31 @@ static double optimizer_bytes(const struct pz_memory_model *model, const struct 
   bool is_16bit_gradient = framework->accumulation == PZ_ACCUMULATION_KEPT;
   double remaining_bytes = pz_fmax(0, framework->state_bytes - framework->weight_bytes -
                                           (is_16bit_gradient ? BF16_BYTES : FP32_GRADIENT_BYTES));
-  if (remaining_bytes > 2 * FP32_MOMENT_BYTES) /* the optimizer has a master copy */
+  bool has_16bit_moments = remaining_bytes < 2 * FP32_MOMENT_BYTES;
+  bool has_master_copy = remaining_bytes > 2 * FP32_MOMENT_BYTES;
+  if (has_16bit_moments) {
+    bool sets_moments = remaining_bytes > 0 && plan->moment_bytes > 0;
+    return sets_moments ? 2 * plan->moment_bytes : remaining_bytes;
+  }
+  if (has_master_copy)
     remaining_bytes = 2 * FP32_MOMENT_BYTES + pz_plan_master_bytes(plan, model->experts);
-  else if (remaining_bytes < 2 * FP32_MOMENT_BYTES) /* the framework stores 16-bit moments */
-    return remaining_bytes > 0 && plan->moment_bytes > 0 ? 2 * plan->moment_bytes : remaining_bytes;
   return pz_fmax(0, remaining_bytes -
                         2 * (FP32_MOMENT_BYTES - pz_plan_moment_bytes(plan, model->experts)));
 }
 
 /* Adds weights, gradients and optimizer state of `params` parameters of a stage, of which `trained`
- * have gradients.  ZeRO divides their state into `shards`. */
+ * have gradients.  With ZeRO, a device has one of `shards` parts of the optimizer state, and
+ * depending on the ZeRO stage and the framework also of gradients and weights. */
 static void add_state(const struct stage_walk *walk, double params, double trained, int64_t shards,
                       struct pz_training_memory *memory) {
   const struct pz_plan *plan = walk->plan;
   const struct pz_framework *framework = pz_plan_framework(plan);
   double shard_count = (double)shards;
-  bool keeps_whole = shards > 1 && stays_gathered(plan);
+  bool keeps_whole = shards > 1 && stays_gathered(plan); /* a gathered copy beside the shards */
   bool shards_gradients = plan->zero > 2 || pz_plan_scatters_per_microbatch(plan);
   /* FSDP2 allocates sharded gradients only within the step */
   bool within_step = is_fsdp2(plan) && (plan->pp > 1 || walk->first_gradients);
-  double device_part = 1 - pz_plan_host_optimizer_fraction(plan);
+  double device_part = 1 - pz_plan_host_optimizer_fraction(plan); /* not offloaded to the host */
   bool shards_weights = plan->zero > 2 || is_fsdp2(plan);
   memory->weight_bytes += params * framework->weight_bytes / (shards_weights ? shard_count : 1) +
                           (keeps_whole ? params * BF16_BYTES : 0);
@@ -905,7 +939,8 @@ static void add_state(const struct stage_walk *walk, double params, double train
       trained * optimizer_bytes(walk->model, plan) / (plan->zero ? shard_count : 1) * device_part;
 }
 
-/* Returns the memory of a stage that stays allocated through the step. */
+/* Returns the memory of a stage that stays allocated through the step: weights, gradients,
+ * optimizer state, workspaces of libraries, and data that all layers read. */
 static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
   const struct pz_plan *plan = walk->plan;
   const struct pz_framework *framework = pz_plan_framework(plan);
@@ -919,7 +954,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
   add_state(walk, sums.dense, sums.trained, pz_plan_shards(plan) * copies, &memory);
   add_state(walk, sums.expert, sums.trained_expert, pz_plan_expert_shards(plan) * copies, &memory);
   memory.weight_bytes += copied_bytes * sums.blocks / layer_shards;
-  if (frozen_bytes > 0)
+  if (frozen_bytes > 0) /* replace the bytes of frozen weights, which have no 16-bit copy */
     memory.weight_bytes += (frozen_bytes - copied_bytes - framework->weight_bytes) *
                            (sums.blocks - sums.trained - sums.trained_expert) / layer_shards;
   if (pz_plan_autocasts(plan))
@@ -965,7 +1000,9 @@ double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct 
  * moments. */
 static const double HOST_STATE_BYTES = 16;
 
-/* Returns the most host bytes of activations and optimizer state for a device of a stage. */
+/* Returns the most host bytes that a device of a stage needs: offloaded activations of the
+ * microbatches in flight at the worst moment (pz_pipeline_moment()), and offloaded optimizer
+ * state. */
 double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);
@@ -985,6 +1022,7 @@ double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *
       bytes_in_flight += (double)in_flight[slot] * offloaded_bytes[slot];
     most_bytes = pz_fmax(most_bytes, bytes_in_flight);
   }
+  /* optimizer state: parameters for which this device updates it */
   if (pz_plan_host_optimizer_fraction(plan) > 0) {
     struct stage_sums sums = stage_sums(walk);
     int64_t shard_copies =
@@ -995,13 +1033,15 @@ double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *
   return most_bytes + pz_plan_host_optimizer_fraction(plan) * HOST_STATE_BYTES * params;
 }
 
-/* Returns the memory of a stage at its worst moment, if a replica runs `microbatches` in a step. */
+/* Returns the memory of a stage at its worst moment, if a replica runs `microbatches` in a step:
+ * what stays allocated through the step, and the temporary memory of worst_moment(). */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *model,
                                              const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);
   walk.shape.microbatches = (uint32_t)microbatches;
-  bool scatters_layers = walk.fsdp2 && plan->pp == 1; /* in every microbatch */
+  /* FSDP2 without stages scatters the gradients of each layer in every microbatch */
+  bool scatters_layers = walk.fsdp2 && plan->pp == 1;
   walk.first_gradients = scatters_layers && microbatches == 1;
   /* replicas of the shards all-reduce a second set of gradients (_fsdp_param_group.py) */
   walk.second_gradients = scatters_layers && microbatches > 1 && pz_plan_is_hybrid_sharded(plan);

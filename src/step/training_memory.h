@@ -61,7 +61,8 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Returns the memory of a stage at its worst moment, if a replica runs `microbatches` in a step. */
+/* Returns the memory of a stage when it needs the most, if a replica runs `microbatches` in a
+ * step. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *model,
                                              const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage);
@@ -87,6 +88,7 @@ struct pz_reserved pz_reserved_of(const struct pz_memory_model *model,
                                   const struct pz_constants *constants, const struct pz_plan *plan,
                                   const struct pz_training_memory *peak);
 
+/* Returns the sum of all parts of a memory. */
 double pz_training_memory_sum(const struct pz_training_memory *memory);
 
 #endif

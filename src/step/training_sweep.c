@@ -12,8 +12,9 @@
 #include "step/prediction.h"
 #include "step/step_model.h"
 
-/* Fields in which plans of one step model may differ: the plan's division into stages and
- * replicas, and what is recomputed.  A plan whose devices widen the network shares nothing. */
+/* Fields in which plans of one step model may differ: the plan's division into stages and replicas,
+ * and what is recomputed.  Plans with more devices than the network, which is then extended, share
+ * a model only if the extended networks are equal. */
 static const enum pz_plan_field shared_fields[] = {
     PZ_PLAN_DEVICES, PZ_PLAN_BATCH,     PZ_PLAN_PP,           PZ_PLAN_VPP,
     PZ_PLAN_DP,      PZ_PLAN_ZERO,      PZ_PLAN_FIRST_LAYERS, PZ_PLAN_LAST_LAYERS,
@@ -39,7 +40,7 @@ struct sweep {
 
 /* ---- plans and tasks ------------------------------------------------------------------------ */
 
-/* Compares what the step models of two plans depend on. */
+/* Orders plans by what their step models depend on.  Returns 0 if they can share a model. */
 static int compare_models(const struct sweep_plan *a, const struct sweep_plan *b) {
   if (a->network_devices != b->network_devices)
     return a->network_devices < b->network_devices ? -1 : 1;
@@ -50,6 +51,7 @@ static int compare_models(const struct sweep_plan *a, const struct sweep_plan *b
   return 0;
 }
 
+/* Orders plans by their step models, and equal ones by their position, for qsort(). */
 static int compare_plans(const void *a_item, const void *b_item) {
   const struct sweep_plan *a = a_item, *b = b_item;
   int order = compare_models(a, b);
@@ -63,7 +65,8 @@ struct checked_plan {
   struct sweep_plan *out;
 };
 
-/* Fills in a plan, which is refused if it is inconsistent. */
+/* Fills in a plan, and makes the key by which plans are sorted.  Raises an error if the plan is
+ * inconsistent. */
 static void check_plan(struct pz_call *call, void *ctx) {
   struct checked_plan *checked = ctx;
   struct pz_cluster wide;
@@ -140,6 +143,8 @@ struct sweep_args {
 
 static void free_sweep(void *sweep) { pz_training_sweep_free(sweep); }
 
+/* Fills in all plans, divides them into tasks of plans that share a step model, and predicts the
+ * tasks in parallel.  A plan that is inconsistent or cannot be predicted gets an error instead. */
 static void sweep_plans(struct pz_call *call, void *ctx) {
   const struct sweep_args *args = ctx;
   uint32_t n = args->n_plans, n_checked = 0, n_tasks = 0;
@@ -167,6 +172,7 @@ static void sweep_plans(struct pz_call *call, void *ctx) {
     found->errors[i] = pz_strdup(why.message);
     if (!found->errors[i]) pz_raise_memory(call, "a message");
   }
+  /* a task begins where the step model changes, or after MOST_TASK_PLANS plans */
   if (n_checked) qsort(plans, n_checked, sizeof *plans, compare_plans);
   uint32_t *first_plans = pz_alloc(call, (size_t)n_checked + 1, sizeof *first_plans);
   for (uint32_t i = 0; i < n_checked; i++) {

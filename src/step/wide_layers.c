@@ -28,7 +28,9 @@ static bool is_predict(const struct pz_layer *layer) {
   return strncmp(layer->name, "predict", 7) == 0;
 }
 
-/* Splits layers of the graph so that the first and last repeated layers are separate. */
+/* Marks the first n_first and the last n_last repeated layers as 16-bit layers.  A layer of the
+ * graph stands for all equal layers of the model; if only some of them are marked, it is split in
+ * two. */
 void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
                     int64_t n_last, bool wide_predict) {
   struct pz_call result = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
@@ -49,6 +51,7 @@ void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t 
     wide_count[order[i]] += is_wide[i];
     n_blocks_seen++;
   }
+  /* split the layers; a 16-bit part follows the layer that it is split from */
   uint32_t n_layers = 0;
   for (uint32_t i = 0; i < workload->n_layers; i++) {
     new_index[i] = n_layers;
@@ -66,6 +69,7 @@ void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t 
     wide_layer->name = pz_format(&result, "%s%s_16bit", prefix, layer->name);
     layer->name = pz_format(&result, "%s%s", prefix, layer->name);
   }
+  /* renumber the inputs of layers and the order in which they run */
   for (uint32_t i = 0; i < n_layers; i++) {
     uint32_t *inputs = pz_alloc(&result, layers[i].n_from, sizeof *inputs);
     for (uint32_t k = 0; k < layers[i].n_from; k++) inputs[k] = new_index[layers[i].from[k]];

@@ -5,10 +5,10 @@
 
 #include "core/call.h"
 
-/* Sets `wide` for the `first` first and the `last` last repeated layers of a model, and with
- * `predict` for its layers of multi-token prediction.  Layers of the graph are split where
+/* Sets `wide` for the first `n_first` and the last `n_last` repeated layers of a model, and with
+ * `wide_predict` for its layers of multi-token prediction.  Layers of the graph are split where
  * necessary; sums over all layers do not change. */
-void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t first, int64_t last,
-                    bool predict);
+void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
+                    int64_t n_last, bool wide_predict);
 
 #endif

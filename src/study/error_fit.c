@@ -118,7 +118,7 @@ static struct pz_risk features_seen_without(const struct error_fit *fit, uint32_
       if (features & PZ_FEATURE_BIT(k)) together[k] |= features;
   }
   for (int k = 0; k < PZ_FEATURES; k++)
-    seen.strange[k] = pz_feature_partners((enum pz_feature)k) & ~together[k];
+    seen.untested_partners[k] = pz_feature_partners((enum pz_feature)k) & ~together[k];
   return seen;
 }
 
