@@ -20,8 +20,7 @@ double *pz_correction_factor(struct pz_correction *correction, int factor) {
   return factors[factor];
 }
 
-/* Raises an error unless the time is between the FLOP at the peak rate and 10 times the
- * prediction. */
+/* Raises an error unless the time is between that at the peak rate and 10 times the prediction. */
 void pz_measured_step_check(struct pz_call *call, const char *where,
                             const struct pz_prediction *prediction, double measured_s) {
   static const double MOST = 10; /* the largest factor that a chip file accepts */
@@ -192,7 +191,7 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   struct normal_equations equations = sum_equations(steps, sensitivities, n, skip);
   double logarithms[CANDIDATES][PZ_CORRECTION_FACTORS], weight[CANDIDATES];
   double most_likely = -HUGE_VAL, sum = 0;
-  static const double LEAST = 0.1, MOST = 10; /* the range of a factor in a chip file */
+  static const double LOW = 0.1, HIGH = 10; /* the range of a factor in a chip file */
   double deviation_part = n && steps[0].microbatches ? RANK_ALONE_PART : 1;
   struct pz_correction correction = {.steps = 0};
   /* The factors of every pair of standard deviations, weighted by the likelihood of the steps; the
@@ -209,11 +208,8 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   }
   /* The least factors: a time cannot be shorter than at the peak rate, which is the efficiency that
    * the calibration assumes times the predicted time. */
-  struct pz_correction least = {.gemms = LEAST,
-                                .attention = LEAST,
-                                .elementwise = LEAST,
-                                .launches = LEAST,
-                                .collectives = LEAST};
+  struct pz_correction least = {
+      .gemms = LOW, .attention = LOW, .elementwise = LOW, .launches = LOW, .collectives = LOW};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_chip *chip = steps[i].job->chip;
     const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
@@ -228,7 +224,7 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     double mean = 0;
     for (int i = 0; i < CANDIDATES; i++) mean += weight[i] / sum * logarithms[i][factor];
     double least_factor = fmin(*pz_correction_factor(&least, factor), 1);
-    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), least_factor), MOST);
+    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), least_factor), HIGH);
   }
   return correction;
 }

@@ -13,8 +13,7 @@
 #include "chip/chip.h"
 #include "step/predict.h"
 
-/* A run with its measured step, or with the compute time of one rank in a rehearsal
- * (step/rank_alone.h). */
+/* A run with its measured step, or the time of one rank in a rehearsal (step/rank_alone.h). */
 struct pz_measured_step {
   const char *id;
   const struct pz_job *job;
@@ -26,8 +25,7 @@ struct pz_measured_step {
 
 enum { PZ_CORRECTION_FACTORS = 5 };
 
-/* Raises PZ_BAD_INPUT if the measured time cannot be a step of this run in seconds.  `where`
- * begins the message. */
+/* Raises PZ_BAD_INPUT, with a message that begins with `where`, for an impossible step time. */
 void pz_measured_step_check(struct pz_call *call, const char *where,
                             const struct pz_prediction *prediction, double measured_s);
 

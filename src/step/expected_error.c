@@ -139,9 +139,8 @@ static void add_unvalidated(struct pz_risk *risk, const struct pz_risk_question 
                      pz_text_count(validated, sizeof validated, runs->most_devices));
 }
 
-/* Reads from a table of validated runs what pz_risk_error() needs for the plans of a question: the
- * variance of each feature, the pairs of features without a run, and the properties of the question
- * that no run has. */
+/* Reads from a table of validated runs what pz_risk_error() needs: the variance of each feature,
+ * the pairs of features without a run, and the properties of the question that no run has. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
   struct pz_risk risk = {.all = 0};
   struct validated_runs validated = {.most_devices = 0};

@@ -57,7 +57,7 @@ struct pz_risk {
   uint64_t seen;        /* features of validated runs */
   uint64_t untested_partners[64]; /* by feature: later features that no run has together with it */
   uint32_t runs[64], all_runs;    /* validated runs with each feature, and in total */
-  bool own_steps;                 /* `all` is the error that the user's own measured steps have */
+  bool own_steps;                 /* `all` comes from the user's own measured steps */
   char beyond[300];               /* the properties counted by beyond_runs, separated by "; " */
 };
 
@@ -77,8 +77,8 @@ struct pz_risk pz_risk_built_in(const struct pz_risk_question *question);
 /* Returns half the width of the interval, relative to the step. */
 double pz_risk_error(const struct pz_risk *risk, uint64_t features);
 
-/* Counts the features that no validated run has, and the pairs of features that no run has
- * together. Lists them in *expectation unless it is NULL. */
+/* Counts the features that no validated run has, alone or in pairs.  Lists them in *expectation
+ * unless it is NULL. */
 unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t features,
                         struct pz_expectation *expectation);
 

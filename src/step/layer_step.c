@@ -9,8 +9,7 @@
  * shorter.
  *
  * The sections are: kinds of operators, collectives, kernels of a pass, gradients and weights,
- * exposed collectives, recomputation, the host, schedules, the layer.  The file knows nothing of
- * stages and of other layers. */
+ * exposed collectives, recomputation, the host, schedules, the layer. */
 #include "step/layer_step.h"
 
 #include <math.h>
@@ -45,8 +44,7 @@ static bool is_expert_exchange(const struct pz_op *op) {
   return op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
 }
 
-/* Returns whether the operator is a collective of several devices that is timed by itself, unlike
- * those of ring attention. */
+/* Returns whether the operator is a collective of several devices other than ring attention. */
 static bool is_timed_collective(const struct pz_op *op) {
   return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !is_ring_collective(op);
 }
@@ -86,9 +84,8 @@ static bool is_expert_loop(const struct pz_step_context *context, const struct p
   return op->grouped && pz_plan_framework(context->plan)->launches_per_expert;
 }
 
-/* Returns the number format of the operands of a GEMM.  Router, head and adapters stay in 16 bit,
- * and so do the modules in plan->bf16_modules, except that a Mamba output projection uses mxfp8 if
- * the other GEMMs use nvfp4. */
+/* Returns the number format of the operands of a GEMM.  Router, head, adapters and
+ * plan->bf16_modules stay in 16 bit, but a Mamba output projection beside nvfp4 uses mxfp8. */
 static enum pz_format op_format(const struct pz_step_context *context, const struct pz_op *op) {
   static const struct {
     const char *prefix;
@@ -116,8 +113,7 @@ static bool reads_tensor(const struct pz_op *op, uint32_t tensor) {
 }
 
 /* Returns the number format in which a collective gathers its tensor.  Transformer Engine casts the
- * input of a GEMM before it gathers it over the tensor-parallel group (gather_along_first_dim in
- * pytorch/distributed.py). */
+ * input of a GEMM before it gathers it (gather_along_first_dim in pytorch/distributed.py). */
 static enum pz_format gather_format(const struct pz_step_context *context, const struct pz_ops *ops,
                                     const struct pz_op *gather) {
   enum pz_format format = PZ_FORMAT_16BIT;
@@ -145,9 +141,8 @@ static double hbm_time_s(const struct pz_step_context *context, double elements,
 }
 
 /* Returns the time of the all-to-all that sends tokens to their experts, or results back.  Its data
- * has one row for each token and chosen expert.  HybridEP delivers tokens in the order of experts,
- * so that no kernel sorts them, but reads and writes each copy once more (536 instead of 735 GB/s
- * in its README). */
+ * has one row for each token and chosen expert.  HybridEP delivers tokens sorted by expert, but
+ * reads and writes each copy once more (536 instead of 735 GB/s in its README). */
 static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
                                          const struct pz_op *op) {
   const struct pz_plan *plan = context->plan;
@@ -193,8 +188,7 @@ static struct pz_wire_time collective_time(const struct pz_step_context *context
 }
 
 /* Returns whether a tensor-parallel collective runs beside its GEMM.  XLA overlaps all-gathers
- * only: MaxText's scripts ask for asynchronous all-gathers (xla_enable_async_all_gather in its
- * scripts of models for TPUs). */
+ * only (xla_enable_async_all_gather in MaxText's scripts of models for TPUs). */
 static bool overlaps_gemm(const struct pz_step_context *context, const struct pz_op *op) {
   enum { QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE, GATE_UP = PZ_LORA_GATE | PZ_LORA_UP };
   bool compiled = pz_framework_compiles(pz_plan_framework(context->plan));
@@ -229,10 +223,9 @@ static double empty_kernel_s(const struct pz_step_context *context) {
 }
 
 /* Adds what the framework's kernels for routing tokens to experts do beyond the operators of the
- * graph.  If `op` permutes tokens, this is memory traffic.  If it is the router's choice of experts
- * (top-k), it is the kernels and launches that the graph lacks: for each dispatcher, the graph has
- * 7 operators from the router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3
- * --kernels pointwise --ep 8'). */
+ * graph.  For an `op` that permutes tokens, this is memory traffic; for the router's choice of
+ * experts (top-k), the kernels and launches that the graph lacks.  For each dispatcher, it has 7
+ * operators from the router to dispatch.sort ('phaze graph deepseek-v3 --kernels pointwise'). */
 static void add_routing(const struct pz_step_context *context, const struct pz_op *op,
                         struct pz_pass *pass) {
   static const double GRAPH_OPS = 7;
@@ -277,8 +270,7 @@ static double scale_order_s(const struct pz_step_context *context, enum pz_forma
 
 /* Lengthens a run by the additional throttling of the clock in training: the operands of GEMMs
  * differ from those of benchmarks, and scans run at the clock that GEMMs leave.  Only the time of
- * the cores grows, and HBM may hide it.  On entry, run->s is the time of one call in a benchmark;
- * on return, that of all calls. */
+ * the cores grows.  On entry, run->s is the time of one call in a benchmark; then, of all calls. */
 static void throttle_run(const struct pz_step_context *context, const struct pz_op *op,
                          enum pz_format format, struct pz_op_run *run) {
   const struct pz_chip *chip = &context->cost->chip;
@@ -328,8 +320,7 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
                           .work = pz_cost_mapped_work(&cost->chip, macs, format, &mapping),
                           .weight_gradient = is_gradient};
   throttle_run(context, op, format, &run);
-  /* the casts before them; frameworks cast the common input of several projections once, in the
-   * forward pass */
+  /* the casts before them; the forward pass casts a common input of several projections once */
   run.cast_s = run.calls * scale_order_s(context, format, &gemm);
   bool is_cast = is_gradient; /* whether the operands were cast before */
   if (op->direction == PZ_FORWARD)
@@ -397,8 +388,8 @@ static void run_attention(struct pz_call *call, const struct pz_step_context *co
   run->s = throttle * ((double)blocks * estimate.latency_s + run->merge_s);
 }
 
-/* Times an operator that is neither an 8-bit or 4-bit GEMM nor flash attention: one kernel, or one
- * for each expert. */
+/* Times an operator other than 8-bit or 4-bit GEMMs and flash attention: one kernel, or one for
+ * each expert. */
 static void run_kernel(struct pz_call *call, const struct pz_step_context *context,
                        const struct pz_op *op, struct pz_op_run *run) {
   double capacity_factor = pz_plan_framework(context->plan)->capacity_factor;
@@ -539,8 +530,7 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
 
 /* Adds the operators of one direction of a layer, without collectives.  Stores the time of the GEMM
  * beside each tensor-parallel collective (its window) in window_s: for an all-gather the next GEMM,
- * otherwise the last one.  Operators between the two exchanges of tokens are lengthened by the
- * imbalance of the experts. */
+ * otherwise the last one.  The imbalance of experts lengthens operators between both exchanges. */
 static void add_ops(struct pz_call *call, const struct pz_step_context *context,
                     const struct pz_layer *layer, enum pz_direction direction,
                     struct pz_op_run *runs, struct pz_pass *pass, double *window_s) {
@@ -696,7 +686,7 @@ static double expose(double collective_s, double compute_s, double slowdown, dou
 }
 
 /* Adds the collectives of a pass: those of operators with a true chosen[], or all if `chosen` is
- * NULL. If the plan overlaps tensor parallelism, the i-th tensor-parallel collective runs beside a
+ * NULL.  If the plan overlaps tensor parallelism, the i-th tensor-parallel collective runs beside a
  * GEMM of window_s[i] seconds, which it slows down by the factor `slowdown`. */
 static void add_collectives(const struct pz_step_context *context, const struct pz_ops *ops,
                             const bool *chosen, const double *window_s, double slowdown,
@@ -727,8 +717,7 @@ static enum pz_wire ring_wire(const struct pz_step_context *context) {
 
 /* Returns the bytes that each device sends round the ring of ring attention in a pass.  Sets *turns
  * to the number of other devices whose keys and values a device reads; with a sliding window, it
- * may be a fraction.  The backward pass goes round twice: with keys and values, and with their
- * gradients. */
+ * may be a fraction.  The backward pass goes round again with their gradients. */
 static double ring_bytes(const struct pz_ops *ops, double *turns) {
   double own_bytes = 0, reached_bytes = 0; /* of this device, and of all devices that it reads */
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -889,8 +878,7 @@ static double host_s(const struct pz_step_context *context, double launched_ops,
  * The host launches ahead of the device: a pass takes (device^n + host^n)^(1/n).  If the host waits
  * for the device in every layer, it launches the late operators of this layer and the early ones of
  * the next between two waits.  A layer then takes the longest of its launches, its kernels, and
- * late launches followed by early kernels (bench/h200/waits.csv), unless the device runs kernels of
- * another microbatch meanwhile. */
+ * late launches followed by early kernels (bench/h200/waits.csv), unless microbatches overlap. */
 static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
                           struct pz_layer_step *step) {
   const struct pz_constants *constants = context->constants;
@@ -1026,8 +1014,7 @@ static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_ste
   return completed;
 }
 
-/* Returns for each forward operator whether the backward pass recomputes it, by the same rules as
- * add_recomputation(). */
+/* Returns which forward operators the backward pass recomputes, as in add_recomputation(). */
 static const bool *recomputed_ops(struct pz_call *call, const struct pz_step_context *context,
                                   const struct pz_layer *layer) {
   const struct pz_plan *plan = context->plan;
@@ -1129,8 +1116,7 @@ static struct pz_pass_schedule schedule_pass(struct pz_call *call,
   return pass.schedule;
 }
 
-/* Moves at most *reduction_s seconds from the term *from to the term *to, and subtracts them from
- * *reduction_s. */
+/* Moves up to *reduction_s seconds from *from to *to, and subtracts them from *reduction_s. */
 static void move_reduction(double *from, double *reduction_s, double *to) {
   double moved_s = pz_fmin(*from, *reduction_s);
   *from -= moved_s;

@@ -60,8 +60,7 @@ struct pz_layer_step {
   double forward_j, backward_j;     /* dynamic energy of scheduled passes, or 0 if unknown */
 };
 
-/* A store of the schedules that were found for the passes of a chip, a network and a set of
- * kernels. */
+/* The schedules that were found for passes on one chip and network with one set of kernels. */
 struct pz_solved_passes;
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call);
 void pz_solved_passes_clear(struct pz_solved_passes *solved); /* accepts NULL; frees all memory */
@@ -98,8 +97,7 @@ struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_co
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed);
 
-/* Returns one direction of a layer as a scheduling problem (step/pass_schedule.h).  The kernels
- * must have runs. */
+/* Returns one direction of a layer as a scheduling problem.  The kernels must have runs. */
 struct pz_pass_question;
 struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *context,
                                       const struct pz_layer *layer,

@@ -9,8 +9,7 @@
 #include "step/step_model.h"
 
 /* Returns the bytes that each chunk of the model saves from its forward to its backward pass, for
- * one microbatch.  The memory model is asked with every chunk as a stage of its own that keeps all
- * microbatches (GPipe). */
+ * one microbatch.  In the memory model, every chunk becomes a stage of its own (GPipe). */
 static const double *chunk_bytes(struct pz_call *call, const struct pz_memory_question *question) {
   const struct pz_plan *plan = &question->run->plan;
   struct pz_job job = {.model = question->model, .chip = question->chip, .net = question->net};
@@ -47,8 +46,7 @@ struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
   int64_t stages = run->plan.pp;
   size_t units = (size_t)shape.stages * pz_pipeline_slots(&shape) * shape.microbatches;
   struct pz_memory_curve *curves = pz_alloc(call, (size_t)stages, sizeof *curves);
-  /* by slot, stage and microbatch: whether the first part of the backward pass, which frees the
-   * activations, has run */
+  /* by slot, stage and microbatch: whether a backward pass has freed the activations */
   bool *freed = pz_alloc(call, units, sizeof *freed);
   struct pz_stage_pass *passes = pz_alloc(call, run->n_events, sizeof *passes);
   for (uint32_t i = 0; i < run->n_events; i++) curves[run->events[i].stage].n++;

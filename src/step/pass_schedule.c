@@ -64,8 +64,7 @@ static uint32_t add_node(struct graph *graph, const struct chain *chain, enum no
   return graph->nodes.n - 1;
 }
 
-/* Makes the task `after` wait for the task `before`, unless `before` is PZ_NONE or the same
- * task. */
+/* Makes the task `after` wait for the task `before`, unless this is PZ_NONE or the same task. */
 static void add_edge(struct graph *graph, uint32_t before, uint32_t after) {
   if (before == PZ_NONE || before == after) return;
   pz_append(graph->call, &graph->edges, &(struct pz_edge){before, after});
@@ -200,16 +199,14 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
   pz_vec_init(&graph.edges, call->arena, sizeof(struct pz_edge));
   uint32_t *last_task = pz_alloc(call, n, sizeof *last_task);
   uint32_t *reader = pz_alloc(call, n, sizeof *reader);
+  const bool recomputed = true;
+  const uint32_t *const no_sources = NULL;
   enum { MOST_TASKS = 4 }; /* of an operator: cast, kernels, ring, milestone */
   uint32_t *sinks = pz_alloc(call, MOST_TASKS * (size_t)n, sizeof *sinks);
   for (int i = 0; i < question->chains; i++) {
     uint32_t first = graph.nodes.n, n_sinks = 0;
     if (again) {
-      struct chain chain = {.part = &question->again,
-                            .number = i,
-                            .again = true,
-                            .last_task = last_task,
-                            .reader = reader};
+      struct chain chain = {&question->again, i, recomputed, last_task, reader, no_sources, 0};
       add_part(&graph, &chain);
       for (uint32_t node = first; node < graph.nodes.n; node++) {
         bool is_sink = true;
@@ -218,12 +215,7 @@ static struct graph make_graph(struct pz_call *call, const struct pz_pass_questi
         if (is_sink) sinks[n_sinks++] = node;
       }
     }
-    struct chain chain = {.part = &question->pass,
-                          .number = i,
-                          .last_task = last_task,
-                          .reader = reader,
-                          .sources = sinks,
-                          .n_sources = n_sinks};
+    struct chain chain = {&question->pass, i, !recomputed, last_task, reader, sinks, n_sinks};
     add_part(&graph, &chain);
   }
   return graph;
@@ -247,7 +239,7 @@ struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   return power;
 }
 
-/* Computes the seconds and the dynamic joules of all calls of a run, each with this work, with a
+/* Computes the seconds and the dynamic joules of a run, whose calls each have this work, with a
  * share of the power budget. */
 static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
                            const struct pz_work *work, double share, double *s, double *joules) {
@@ -305,8 +297,7 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 /* The resources of a task's load: real ones, then weighted sums of tensor cores and power.  A GEMM
  * with less power occupies the tensor cores for longer, so that neither alone bounds it well.  The
- * tensor cores have the weights tensor_weights[], and power has 1 - weight; the last sum is power
- * alone. */
+ * tensor cores have the weights tensor_weights[], power has 1 - weight: in the last sum 1. */
 enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_SUM };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
 enum {
@@ -391,8 +382,7 @@ static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int
   return sum > 0 ? head + sum + tail : 0;
 }
 
-/* Returns a lower bound of the makespan: the maximum of the longest path and of the bound that the
- * work of each resource gives. */
+/* Returns a lower bound of the makespan: the longest path, or the work of a resource if longer. */
 double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_chip *chip = &question->cost->chip;
   struct graph graph = make_graph(call, question);
@@ -403,8 +393,7 @@ double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *ques
   double bound_s = 0;
   for (uint32_t i = 0; i < n; i++)
     set_loads(pz_vec_at(&graph.nodes, struct node, i), &power, chip, &tasks[i]);
-  /* Longest paths: edges are sorted by their ends, so that all edges to a node come before those
-   * from it. */
+  /* longest paths; edges are sorted by their ends: all edges to a node come before those from it */
   for (uint32_t e = 0; e < graph.edges.n; e++) {
     const struct bounded_task *before = &tasks[edges[e].before];
     struct bounded_task *after = &tasks[edges[e].after];
@@ -433,8 +422,7 @@ struct problem_builder {
 };
 
 /* Returns the mode of a run on a number of vector cores: its use of cores and bandwidths, time and
- * energy.  node->run has the times with all vector cores; has_enough_cores says that fewer do not
- * make it longer. */
+ * energy.  node->run has the times with all vector cores; with has_enough_cores, fewer suffice. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
                                      int64_t vector_cores, bool has_enough_cores) {
   struct pz_op_run run = *node->run;

@@ -85,8 +85,7 @@ static double pair_s(const struct line *line, uint32_t chunk) {
 
 /* ---- orders with split backward passes ------------------------------------------------------ */
 
-/* The slots of a stage in a V: the near chunk on the way to the turn, and the far one on the way
- * back. */
+/* The slots of a stage in a V: the near chunk on the way to the turn, the far one behind it. */
 enum { NEAR = false, FAR = true };
 
 /* The passes of a stage in their order. */
@@ -105,8 +104,7 @@ static void append_pass(struct pass_list *list, enum pass_kind kind, bool far,
       (struct pass){.microbatch = microbatch, .slot = far, .kind = (uint8_t)kind};
 }
 
-/* Appends the next forward or backward pass of a slot, or the gradients of inputs of the next
- * backward pass. */
+/* Appends the next pass of a slot that has this kind: forward, backward, or gradients of inputs. */
 static void append_next(struct pass_list *list, enum pass_kind kind, bool far) {
   uint32_t *next = kind == FORWARD ? &list->forwards[far] : &list->backwards[far];
   append_pass(list, kind, far, *next);
@@ -183,8 +181,7 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
   for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, NEAR, i);
 }
 
-/* Appends a forward pass of the near or the far chunk, which runs together with a backward pass of
- * the other one. */
+/* Appends a forward pass of the far or near chunk, and with it a backward pass of the other. */
 static void append_pair(struct pass_list *list, bool forward_far) {
   append_next(list, FORWARD, forward_far);
   list->passes[list->n - 1].with_next = true;
@@ -225,8 +222,7 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
     append_next(list, BACKWARD, FAR);
     append_pair(list, FAR);
   }
-  /* no forward pass is left; the second half of the backward passes leaves gradients of weights
-   * for later waits */
+  /* cool-down: the second half of the backward passes leaves gradients of weights for waits */
   for (uint32_t i = 0; i < 2 * (stage + 1); i++)
     append_next(list, i < stage + 1 ? BACKWARD : INPUTS, i % 2 ? NEAR : FAR);
   for (uint32_t i = 0; i < later_stages; i++) {
@@ -260,8 +256,7 @@ static size_t end_index(const struct simulation *simulation, uint32_t chunk, uin
   return (size_t)chunk * simulation->line.microbatches + microbatch;
 }
 
-/* Returns when the input of a pass arrives at its stage, or a negative number if that is unknown
- * yet. */
+/* Returns when the input of a pass arrives at its stage, or a negative number if it is unknown. */
 static double ready_s(const struct simulation *simulation, uint32_t stage,
                       const struct pass *pass) {
   const struct line *line = &simulation->line;
@@ -346,8 +341,7 @@ static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
   return 1;
 }
 
-/* Runs the next passes of a stage.  Returns false if their input is unknown yet, or the stage is
- * done. */
+/* Runs the next passes of a stage.  Returns false if it is done or their input is unknown. */
 static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   const struct line *line = &simulation->line;
   struct pass passes[2];
@@ -368,8 +362,7 @@ static bool advance_stage(struct simulation *simulation, uint32_t stage) {
 
 /* Simulates a pipeline: lists the passes of each stage if the order needs it, then goes over the
  * stages forward and backward, and lets each run as many passes as have their input, until all have
- * run.  This makes progress in every round, because stages wait for each other only along
- * the line. */
+ * run.  Every round makes progress, because stages wait for each other only along the line. */
 struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events) {

@@ -49,8 +49,8 @@ struct pz_pipeline_run {
 };
 
 /* Simulates a pipeline, in time linear in the number of events.  Raises the errors of
- * pz_require_pipeline().  Allocates the events with `events`, unless it is NULL, and intermediate
- * data with `call`. */
+ * pz_require_pipeline().  Allocates events with `events` unless NULL, and other data with
+ * `call`. */
 struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
                                             const struct pz_pipeline *pipeline,
                                             struct pz_call *events);

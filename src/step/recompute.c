@@ -1,8 +1,7 @@
 /* Recomputed operators and bytes of a layer (recompute.h).
  *
- * Operators are assigned to modules by the beginnings of their names, which the graph builder
- * gives them: find_bits() looks a name up in a table of prefixes.  Bytes follow from the layer's
- * list of saved tensors. */
+ * Operators are assigned to modules by the beginnings of their names, which the graph builder gives
+ * them: find_bits() looks a name up in a table of prefixes. */
 #include "step/recompute.h"
 
 #include <string.h>
@@ -70,8 +69,7 @@ bool pz_saved_parse(const char *policy, int *saved) {
          parse_words(policy + sizeof custom - 1, " ", 0, words, saved);
 }
 
-/* Parses names of modules into a set of enum pz_module.  "dense", as in "dense mlp", adds
- * nothing. */
+/* Parses names of modules into a set of enum pz_module.  "dense" ("dense mlp") adds nothing. */
 bool pz_modules_parse(const char *names, int *modules) {
   static const struct word_bits words[] = {
       {"shared_experts", PZ_MODULE_SHARED}, {"mla_up_proj", PZ_MODULE_UP}, {"norm", PZ_MODULE_NORM},
@@ -220,8 +218,7 @@ static bool is_offloaded(const struct pz_layer *layer, const struct pz_op *op, i
   return modules & module;
 }
 
-/* Returns the bytes of saved inputs of `modules` that the modules `recomputed` do not compute
- * again. */
+/* Returns the bytes of saved inputs of `modules` that `recomputed` modules do not compute again. */
 double pz_offloaded_bytes(const struct pz_layer *layer, int modules, int recomputed,
                           enum pz_saved_form form) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];

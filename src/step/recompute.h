@@ -38,8 +38,7 @@ bool pz_recomputes_needed(const struct pz_plan *plan);
  * only what it needs is recomputed, and the results of these GEMMs are saved. */
 const bool *pz_recompute_ops(struct pz_call *call, const struct pz_layer *layer, int saved);
 
-/* Returns the bytes that a layer saves on the device then: its input, and the results of these
- * GEMMs. */
+/* Returns the bytes that a layer saves then: its input, and the results of these GEMMs. */
 double pz_saved_bytes(const struct pz_layer *layer, int saved);
 
 #endif

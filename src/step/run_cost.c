@@ -1,5 +1,4 @@
-/* The cost of a training run (run_cost.h): its steps, then the time lost by checkpoints and
- * failures. */
+/* The cost of a training run (run_cost.h): its steps, and time lost by checkpoints and failures. */
 #include "step/run_cost.h"
 
 #include <math.h>
@@ -26,8 +25,7 @@ double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s) {
   return sqrt(2 * checkpoint_s * mtbf_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
 }
 
-/* Returns the part of the run time that is useful work: the interval over Daly's expected time of
- * it. */
+/* Returns the useful part of the run time: the interval over its expected time (Daly). */
 double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
                              double mtbf_s) {
   double expected_s =

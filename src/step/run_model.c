@@ -232,8 +232,7 @@ static bool put_delta(struct text_buffer *text, const struct pz_run_model *model
 
 /* ---- transformers --------------------------------------------------------------------------- */
 
-/* Writes a GPT, with or without experts.  Its head is tied to the embedding except in plain
- * PyTorch. */
+/* Writes a GPT, with or without experts.  Except in plain PyTorch, its head is the embedding. */
 static void put_gpt(struct text_buffer *text, const struct pz_run_model *model) {
   put_text(text, "{\"model_type\":\"gpt2\"");
   put_number(text, "n_embd", model->hidden);

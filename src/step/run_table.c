@@ -87,8 +87,7 @@ enum {
   MEASUREMENTS = sizeof measurements / sizeof *measurements
 };
 
-/* A row with all of these fields is a published run: no field is left to the framework's
- * default. */
+/* A row with all of these fields is a published run: none is left to the framework's default. */
 static const uint64_t published_fields =
     PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(DEVICES) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(ATTENTION) |
     PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(CP) |
@@ -112,8 +111,7 @@ struct reader {
   const struct pz_run_terms *terms;
 };
 
-/* Returns the text of a cell of the current row.  An empty chip or cluster is replaced by the
- * default of the terms. */
+/* Returns the text of a cell of the current row, or the default of a chip or cluster. */
 static const char *cell_text(const struct reader *reader, int column) {
   uint32_t position = reader->positions[column];
   const char *text = position == PZ_NONE ? "" : pz_csv_cell(reader->csv, reader->row, position);
@@ -145,8 +143,7 @@ static const char *suggested_column_name(const void *ctx, size_t i) {
   return is_first_note ? NULL : name;
 }
 
-/* Returns whether a column of the table contains predictions, which are ignored and written
- * anew. */
+/* Returns whether a column contains earlier predictions, which are ignored and written anew. */
 static bool is_result(const char *column) {
   static const char *const results[] = {
       "predicted_step_s", "error",           "predicted_peak_bytes", "memory_error", "fits",
@@ -273,8 +270,7 @@ static void read_numbers(struct pz_call *call, const struct reader *reader,
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* The accepted words of columns that do not change the prediction.  The load of experts is
- * always even. */
+/* Accepted words of columns that do not change the prediction.  The load of experts is even. */
 static const struct {
   int column;
   const char *words[7];
@@ -646,9 +642,8 @@ static void set_mlperf_rules(struct pz_call *call, const struct reader *reader,
     plan->peft = request->adapters;
 }
 
-/* Completes the plan of a published run (published_fields) with the defaults of its recipe that
- * tables leave out: context parallelism, dispatcher, CUDA graphs, recomputation, and the rules of
- * XLA. */
+/* Completes the plan of a published run (published_fields) with defaults of its recipe that tables
+ * leave out: context parallelism, dispatcher, CUDA graphs, recomputation, and rules of XLA. */
 static void complete_published_run(const struct reader *reader, struct pz_run_request *request,
                                    struct pz_plan *plan) {
   if (!request->model.experts || !plan->ep) plan->ep = 1;
@@ -661,8 +656,7 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   /* If a table has dispatchers and a recipe of Megatron Bridge states none, it uses HybridEP in
    * NVLink domains of more than 8 devices unless it drops tokens, DeepEP for the DeepSeek family
    * on smaller nodes, and otherwise the all-to-all of Megatron Core (moe_token_dispatcher_type
-   * in scripts/performance/configs/qwen).  Other runs are published with DeepEP or a similar
-   * library. */
+   * in scripts/performance/configs/qwen).  Other runs use DeepEP or a similar library. */
   bool is_bridge = plan->framework == pz_framework_find("nemo");
   /* as GB200 and GB300, the built-in chips with a slower host (Grace), have */
   bool is_large_domain = request->chip.calibration.host_launch > 1;
@@ -702,8 +696,7 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   }
 }
 
-/* Loads the cluster of the row.  The default is the standard cluster of the chip, or the chip's
- * own link if there is none. */
+/* Loads the cluster of the row, by default the chip's standard cluster or else its own link. */
 static void load_cluster(struct pz_call *call, const struct reader *reader,
                          struct pz_run_request *request) {
   struct pz_error *err = pz_call_error(call);
@@ -769,8 +762,7 @@ static void complete_request(struct pz_call *call, void *ctx) {
 }
 
 /* Writes the shape of the row's model as a configuration, if the row has one; otherwise the model's
- * name is that of a built-in model or of a file.  Returns false with a reason if the shape is
- * incomplete. */
+ * name is that of a built-in model or a file.  Returns false with a reason for a partial shape. */
 static bool read_shape(const struct reader *reader, struct pz_run_request *request,
                        struct pz_run_row *row) {
   static const int required[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
@@ -939,8 +931,7 @@ void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
 
 /* ---- errors by group, and the interface ----------------------------------------------------- */
 
-/* The object of pz_runs_predict().  The public struct comes first, so that its address is that of
- * the object. */
+/* The object of pz_runs_predict(), whose address is that of its first member, the public struct. */
 struct held_runs {
   struct pz_runs runs;
   struct pz_run_table table;

@@ -19,8 +19,7 @@ struct pz_run_table {
 /* How the rows of a table are predicted.  A zero means the default. */
 struct pz_run_terms {
   const struct pz_constants *constants; /* constants of the model, or NULL for the defaults */
-  /* Constants with which chips are predicted from their data sheets, or NULL to use their
-   * measurements. */
+  /* Constants to predict chips from their data sheets, or NULL to use their measurements. */
   const struct pz_cold *cold;
   const char *chip;    /* for rows without a chip, or NULL if each row must have one */
   const char *cluster; /* for rows without a cluster, or NULL for the standard one of the chip */

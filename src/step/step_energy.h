@@ -12,8 +12,7 @@ struct pz_step_energy {
   double joules_per_sample;
 };
 
-/* Returns the energy of a plan that was priced for this job.  Raises the errors of
- * pz_step_model_new(). */
+/* Returns the energy of a priced plan.  Raises the errors of pz_step_model_new(). */
 struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *job,
                                      const struct pz_plan *plan,
                                      const struct pz_prediction *priced);

@@ -25,8 +25,7 @@ bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan
          !pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
 }
 
-/* Returns the context in which layers are timed for a plan.  The caller sets the number format of
- * each layer. */
+/* Returns the context in which layers are timed for a plan, without the layer's number format. */
 static struct pz_step_context step_context(struct pz_step_model *model, const struct pz_plan *plan,
                                            int64_t microbatches) {
   struct pz_cost *cost = &model->cost;
@@ -70,8 +69,7 @@ struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
   return context;
 }
 
-/* Times the kernels of all layers for the plan's dispatcher and CUDA graphs.  They do not depend on
- * the number of microbatches. */
+/* Times the kernels of all layers, which depend on the plan's dispatcher and CUDA graphs. */
 static void time_kernels(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, struct pz_kernel_variant *variant) {
   const int64_t any_microbatches = 1;
@@ -196,8 +194,7 @@ static void set_cost_model(struct pz_step_model *model, const struct pz_chip *ch
   model->cost.times = times;
 }
 
-/* Makes a step model: loads the graphs of its layers, counts their parameters, and times the
- * kernels of the plan. */
+/* Makes a step model: loads the graphs of layers, counts parameters, and times the kernels. */
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan) {
   struct pz_step_model *model = pz_calloc(1, sizeof *model);
@@ -274,8 +271,7 @@ struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_mod
 _Static_assert(sizeof(struct pz_timed_plan_key) == 10 * sizeof(int) + 3 * sizeof(int64_t),
                "keys are compared by bytes and must have no padding");
 
-/* Returns everything in a plan on which the times of its layers depend.  Plans with equal keys
- * share their layer times. */
+/* Returns everything in a plan on which layer times depend: plans with equal keys share them. */
 static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model,
                                                const struct pz_plan *plan, int64_t microbatches) {
   const struct pz_cluster *network = &model->cost.net;

@@ -61,8 +61,7 @@ struct pz_step_model {
   struct pz_op_run *runs;          /* runs of these kernels, or NULL unless passes are scheduled */
   struct pz_solved_passes *solved; /* NULL unless passes are scheduled */
 
-  /* Layer times of the plans that were timed last: first those with bounds of schedules, then
-   * those with solved ones. */
+  /* Layer times of the plans timed last: first with bounds of schedules, then with solved ones. */
   struct pz_timed_plan {
     struct pz_timed_plan_key {
       int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
@@ -115,8 +114,7 @@ static inline const struct pz_workload *pz_step_pass(const struct pz_step_model 
 /* Returns whether the chip schedules the operators of a pass under such a plan. */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Raises an error if the plan is inconsistent, or does not fit the model's layers or the
- * network. */
+/* Raises an error if the plan is inconsistent, or does not fit the model or the network. */
 void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan);
 
@@ -129,8 +127,7 @@ int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_pl
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan, struct pz_prediction_detail *detail);
 
-/* Sets tokens, parameters, throughput and utilisation of a prediction whose step time is known.
- * Allocates intermediate data. */
+/* Sets tokens, parameters, throughput and utilisation of a prediction from its step time. */
 void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan, struct pz_prediction *out);
 
@@ -154,8 +151,7 @@ double pz_step_waiting(const struct pz_constants *constants, const struct pz_clu
 struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
                                          const struct pz_plan *plan, int64_t stage);
 
-/* Returns the most bytes that the allocator reserves for a stage.  The plan fits if the device
- * offers as many. */
+/* Returns the most bytes that the allocator may reserve for a stage: those a device must offer. */
 double pz_step_needed_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                             int64_t stage);
 

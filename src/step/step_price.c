@@ -6,9 +6,7 @@
  * *window* is the compute beside a collective, and exposed_s() returns what the collective adds to
  * its time. The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
  *
- * A *chunk* is the group of layers that a stage runs in one pass; a stage has one chunk in each of
- * its slots.  Sections: layers of a chunk, windows, chunks in time, gradient exchange, optimizer,
- * terms, memory, entry points. */
+ * A *chunk* is the group of layers that a stage runs in one pass; a slot of a stage holds one. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -115,9 +113,8 @@ static double host_link_s(const struct pricing *pricing, double host_copy_s, dou
 }
 
 /* Returns the seconds that a collective adds to a window, the compute that it runs beside: the
- * maximum of what it adds because it slows the window's kernels down and may be longer than the
- * window, of the time for which links are busy beyond the window, and of the same for copies to the
- * host. */
+ * maximum of what it adds because it slows kernels down and may be longer than the window, of the
+ * time for which links are busy beyond the window, and of the same for copies to the host. */
 static double exposed_s(const struct pricing *pricing, const struct window *window,
                         const struct pz_wire_time *time) {
   double slowdown = 1, kernel_part = 0;
@@ -190,8 +187,7 @@ static struct pz_pipeline make_pipeline(const struct pricing *pricing, double *f
   const struct pz_step_model *model = pricing->model;
   for (int64_t chunk = 0; chunk <= pricing->last_chunk; chunk++) {
     bool last = chunk == pricing->last_chunk;
-    /* a chunk takes as long as the one before if both have equal layers, without the model's
-     * ends */
+    /* between the ends of the model, a chunk takes as long as an equal one before it */
     if (model->kinds.n == 1 && chunk > 1 && !last) {
       struct chunk_layers layers = chunk_layers(pricing, chunk, 0);
       struct chunk_layers previous = chunk_layers(pricing, chunk - 1, 0);
@@ -327,8 +323,7 @@ static void add_exchange(const struct pricing *pricing, const struct param_group
   pz_wire_add(&times->last, &all_reduce, n_collectives);
 }
 
-/* Returns the passes of a microbatch through the first stage, whose backward pass is the last of
- * the pipeline. */
+/* Returns the passes of a microbatch through the first stage, whose backward pass is the last. */
 static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   struct chunk_windows sum = {{.pass_s = 0}, {.pass_s = 0}};
   double part = pricing->copy_part;
@@ -355,7 +350,7 @@ struct overlap {
 };
 
 /* Adds the time of a collective to `overlap`, divided into the parts that run alone and beside
- * compute. Without overlap, all of it runs alone.  With a collective for each layer, those of the
+ * compute.  Without overlap, all of it runs alone.  With a collective for each layer, those of the
  * first and last layers of the model and of one repeated layer run alone; in a compiled loop over
  * layers, those of the first of four groups of GEMMs. */
 static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
@@ -377,8 +372,7 @@ static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
   pz_wire_add(&overlap->beside, time, 1 - alone_part);
 }
 
-/* Returns what collectives add to a window of compute: those that run alone, and what the window
- * does not hide of the others. */
+/* Returns what collectives add to a window: those that run alone, and what others expose. */
 static double overlap_s(const struct pricing *pricing, const struct window *window,
                         const struct overlap *overlap) {
   return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
@@ -515,8 +509,7 @@ static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t st
   return sum;
 }
 
-/* Seconds for which a stage waits in a microbatch: for transfers between stages, and for copies to
- * or from the host. */
+/* Seconds for which a stage waits in a microbatch: for other stages, and for copies to the host. */
 struct stage_waits {
   double transfer_s, host_s;
 };
@@ -536,8 +529,7 @@ static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t
   return sum;
 }
 
-/* Divides the pipeline's time, out->step_s, into the terms of the stage with the longest passes,
- * and the bubble as the rest. */
+/* Divides the pipeline's time, out->step_s, into the terms of the slowest stage and the bubble. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
@@ -569,8 +561,7 @@ static void find_terms(const struct pricing *pricing, struct pz_prediction *out)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Finds the peak and the reserved bytes of the fullest stage.  Stores those of all stages in
- * *detail unless it is NULL. */
+/* Finds the peak and reserved bytes of the fullest stage, and of all in *detail unless NULL. */
 static void find_memory(struct pz_call *call, const struct pricing *pricing,
                         struct pz_prediction *out, struct pz_prediction_detail *detail) {
   const struct pz_step_model *model = pricing->model;

@@ -19,8 +19,7 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* Returns whether the operator is flash attention, a scan, or a GEMM that computes or reads
- * attention scores. */
+/* Returns whether the operator is flash attention, a scan, or a GEMM on attention scores. */
 static bool is_attention(const struct pz_step_model *model, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
   return model->workload->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop &&
@@ -111,8 +110,7 @@ static double model_attention_flop(const struct pz_step_model *model) {
   return sum;
 }
 
-/* Repeated layers by how they mix tokens: attention, state-space scans, and sparse attention with
- * an indexer. */
+/* Numbers of repeated layers with attention, with scans, and with sparse attention (an indexer). */
 struct mixer_counts {
   double attention, scans, sparse;
 };

@@ -85,8 +85,7 @@ double pz_training_memory_sum(const struct pz_training_memory *memory) {
          memory->communication_bytes + memory->reserve_bytes;
 }
 
-/* Returns whether the last two dimensions of a tensor are both n, as those of attention scores for
- * a sequence of n tokens. */
+/* Returns whether the last two dimensions of a tensor are n, as those of scores of n tokens. */
 static bool is_square(const struct pz_tensor *tensor, int64_t n) {
   return tensor->n_dims >= 3 && tensor->shape[tensor->n_dims - 2] == n &&
          tensor->shape[tensor->n_dims - 1] == n;
@@ -118,8 +117,7 @@ static double core_bytes(const struct pz_workload *workload, const struct pz_lay
 static const double ENGINE_BYTES = 32 << 20, OLD_ENGINE_BYTES = 4 << 20;
 static const double GROUPED_STREAMS = 4;
 
-/* Returns the bytes of the tokens that a layer sends to its experts, one copy for each chosen
- * expert. */
+/* Returns the bytes of the tokens that a layer sends to experts, one copy for each chosen one. */
 static double routed_bytes(const struct pz_layer *layer) {
   double bytes = 0;
   for (uint32_t i = 0; i < layer->ops[PZ_FORWARD].n; i++) {
@@ -177,8 +175,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
 
 /* ---- a layer in time ------------------------------------------------------------------------ */
 
-/* The memory of a layer's forward and backward pass, in bytes relative to the beginning of each
- * pass. */
+/* The memory of a layer's forward and backward pass, in bytes relative to the pass's beginning. */
 struct layer_pass {
   double forward_peak;
   double saved_bytes; /* activations that remain after the forward pass */
@@ -204,8 +201,7 @@ static double alternate_bytes(const struct pz_layer *layer, double *unread_bytes
     bool is_odd_gemm = is_gemm && n_gemms % 2;
     if (!is_listed && !is_odd_gemm) continue;
     const struct pz_tensor *tensor = &layer->tensors[op->out[0]];
-    /* the backward pass recomputes the residual sum from the first reduce-scatter; the last one is
-     * part of the layer's result */
+    /* the first reduce-scatter is read to recompute the residual sum; the last is in the result */
     bool is_read = op->kind == PZ_OP_REDUCE_SCATTER && i + 2 < layer->ops[PZ_FORWARD].n;
     for (uint32_t k = 0; k < layer->n_saved; k++)
       is_read = is_read || layer->saved[k] == tensor->storage;
@@ -419,8 +415,7 @@ static double gathered_bytes(const struct stage_walk *walk, const struct pz_laye
 
 static double gradient_bytes(const struct pz_plan *plan);
 
-/* Updates the peak with a moment of a layer's forward or backward pass, at which it allocates
- * `work_bytes` temporarily. */
+/* Updates the peak with a moment of a layer's pass, at which it uses `work_bytes` temporarily. */
 static void record_moment(struct stage_walk *walk, const struct pz_layer *layer, double work_bytes,
                           bool backward) {
   int kind = layer_kind(walk, (uint32_t)(layer - walk->model->workload->layers));
@@ -646,9 +641,8 @@ static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer
   walk->gradient_bytes += times * pass->gradient_bytes;
 }
 
-/* Updates the peak with a moment of the head's backward pass at which it has allocated logit_bytes
- * for the logits and the loss, weight_bytes and gradient_bytes, besides the hidden state and its
- * gradient. */
+/* Updates the peak with a moment of the head's backward pass that allocates these bytes, besides
+ * the hidden state and its gradient.  logit_bytes are those of logits and loss. */
 static void record_head_moment(struct stage_walk *walk, double logit_bytes, double weight_bytes,
                                double gradient_bytes) {
   double hidden_bytes = (double)first_block_layer(walk)->output_bytes;
@@ -736,8 +730,7 @@ static double waiting_bytes(const struct stage_walk *walk) {
   return bytes;
 }
 
-/* Returns the bytes of a microbatch in the current chunk that are offloaded until its backward
- * pass. */
+/* Returns the bytes of a microbatch in the current chunk that are offloaded between its passes. */
 static double chunk_offload_bytes(const struct stage_walk *walk) {
   struct stage_walk without_offload = *walk;
   without_offload.n_offloaded = 0;
@@ -847,8 +840,8 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
 
 /* ---- weights, gradients and optimizer state ------------------------------------------------- */
 
-/* Parameters of a stage.  Counts an embedding that is also the head (tied parameters) on the first
- * and on the last stage. */
+/* Parameters of a stage.  A tied embedding (also the head) is on the first and on the last
+ * stage. */
 struct stage_sums {
   double dense, expert;
   double constants;               /* bytes of data that all layers read, and of buffers */
@@ -996,13 +989,11 @@ double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct 
   return chunk_offload_bytes(&walk);
 }
 
-/* Host bytes of a parameter with offloaded optimizer state: an fp32 copy, a gradient, two
- * moments. */
+/* Host bytes of a parameter's offloaded state: an fp32 copy, a gradient, two moments. */
 static const double HOST_STATE_BYTES = 16;
 
 /* Returns the most host bytes that a device of a stage needs: offloaded activations of the
- * microbatches in flight at the worst moment (pz_pipeline_moment()), and offloaded optimizer
- * state. */
+ * microbatches in flight (pz_pipeline_moment() lists candidates), and offloaded optimizer state. */
 double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage) {
   struct stage_walk walk = start_walk(model, plan, stage);

@@ -39,8 +39,7 @@ static inline int64_t pz_kind_count(const struct pz_layer_kinds *kinds, uint32_t
 /* The number of kinds of layers whose attention bytes are stored in the memory model. */
 enum { PZ_MEMORY_KINDS = 4 };
 
-/* Quantities of a model on a chip from which the memory of its plans is computed: bytes and
- * parameters on one device. */
+/* Bytes and parameters on one device from which the memory of a model's plans is computed. */
 struct pz_memory_model {
   const struct pz_workload *workload;
   const struct pz_layer_kinds *kinds; /* kinds of repeated layers */
@@ -61,8 +60,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Returns the memory of a stage when it needs the most, if a replica runs `microbatches` in a
- * step. */
+/* Returns the memory of a stage when it needs the most; a replica runs `microbatches` in a step. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *model,
                                              const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage);
@@ -72,8 +70,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
 double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                               int64_t chunk);
 
-/* Returns the most host memory that activations and optimizer state of a stage occupy, in bytes for
- * each device. */
+/* Returns the most bytes of host memory that each device of a stage needs for offloaded data. */
 double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage);
 

@@ -151,8 +151,7 @@ static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
   }
 }
 
-/* Predicts the plan, and stores the origins of its fields and the effects of constants in
- * *args->explanation. */
+/* Predicts the plan, and explains its fields and the effects of constants in *args->explanation. */
 static void explain_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
   struct pz_plan plan, asked = pz_plan_default();

@@ -65,8 +65,7 @@ struct checked_plan {
   struct sweep_plan *out;
 };
 
-/* Fills in a plan, and makes the key by which plans are sorted.  Raises an error if the plan is
- * inconsistent. */
+/* Fills in a plan and the key by which plans are sorted.  Raises an error for a bad plan. */
 static void check_plan(struct pz_call *call, void *ctx) {
   struct checked_plan *checked = ctx;
   struct pz_cluster wide;

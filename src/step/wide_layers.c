@@ -29,8 +29,7 @@ static bool is_predict(const struct pz_layer *layer) {
 }
 
 /* Marks the first n_first and the last n_last repeated layers as 16-bit layers.  A layer of the
- * graph stands for all equal layers of the model; if only some of them are marked, it is split in
- * two. */
+ * graph stands for all equal layers of the model, and is split if only some of them are marked. */
 void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
                     int64_t n_last, bool wide_predict) {
   struct pz_call result = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
