@@ -209,9 +209,9 @@ unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t plan_features,
   uint64_t seen = plan_features & risk->seen;
   for (uint64_t rest = plan_features & ~risk->seen; rest; rest &= rest - 1) {
     count++;
-    if (!expectation) continue;
-    append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s",
-                       feature_infos[__builtin_ctzll(rest)].text);
+    if (expectation)
+      append_unvalidated(expectation->beyond, sizeof expectation->beyond, "%s",
+                         feature_infos[__builtin_ctzll(rest)].text);
   }
   for (uint64_t rest = seen; rest; rest &= rest - 1) {
     int feature = __builtin_ctzll(rest);

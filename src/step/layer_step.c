@@ -560,6 +560,7 @@ static void add_ops(struct pz_call *call, const struct pz_step_context *context,
       if (!is_gather) first_open = n_windows;
     }
     if (!at_experts) continue;
+    /* the busiest device has `imbalance` times the mean tokens for its experts */
     double extra_part = context->imbalance - 1;
     if (runs) {
       runs[i].s *= context->imbalance;
@@ -646,8 +647,7 @@ static void add_accumulation(const struct pz_step_context *context, const struct
  * ZeRO 3 copies out of the gathered buffer and into the reduce-scatter buffer.  Weights gathered in
  * 16 bit are cast for every pass; compiled programs gather cast weights instead.  Under autocast,
  * every pass casts fp32 weights to 16 bit, and their gradients back; the residual stream is fp32,
- * so that norms and additions read and write 2 more bytes: 6 times an element forward, 8 times
- * backward. */
+ * so that norms and additions move 2 more bytes: 6 times an element forward, 8 times backward. */
 static void add_weight_copies(const struct pz_step_context *context, const struct pz_layer *layer,
                               struct pz_layer_step *step) {
   static const double CAST_BYTES = 4 + 2, FORWARD_BYTES = 6 * 2, BACKWARD_BYTES = 8 * 2;
@@ -786,8 +786,8 @@ static void recompute_ops(struct pz_call *call, const struct pz_step_context *co
     has_attention = has_attention || ops->op[i].kind == PZ_OP_ATTENTION;
   }
   int modules = pz_plan_recomputed_modules(context->plan);
-  if (!pz_recomputes_needed(context->plan) && pz_plan_waits_for_routing(context->plan) &&
-      layer->model_expert_params && modules & PZ_MODULE_EXPERTS)
+  bool repeats_experts = !pz_recomputes_needed(context->plan) && modules & PZ_MODULE_EXPERTS;
+  if (repeats_experts && layer->model_expert_params && pz_plan_waits_for_routing(context->plan))
     recomputed.host_waits = 1;
   add_collectives(context, ops, chosen, window_s, slowdown, &recomputed);
   if (has_attention) add_ring(context, ops, &recomputed);
@@ -857,8 +857,9 @@ static double host_s(const struct pz_step_context *context, double launched_ops,
   if (context->plan->execution >= PZ_EXECUTION_GRAPH) return 0;
   int64_t node_devices = context->network->n_levels ? context->network->level[0].devices : 1;
   bool is_server = node_devices <= PZ_SERVER_DEVICES; /* larger domains have many hosts */
-  bool spans_both = is_server && 2 * tp > node_devices && tp > 1 && !context->network->instant;
-  double host_factor = chip->calibration.host_launch * (spans_both ? constants->lockstep : 1) *
+  bool spans_processors = is_server && 2 * tp > node_devices && tp > 1;
+  bool waits = spans_processors && !context->network->instant;
+  double host_factor = chip->calibration.host_launch * (waits ? constants->lockstep : 1) *
                        pz_corrected(chip->correction.launches);
   double expert_factor = native_s > 0 ? constants->expert_host : 1;
   double ops_s =

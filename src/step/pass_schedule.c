@@ -300,11 +300,8 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
  * tensor cores have the weights tensor_weights[], power has 1 - weight: in the last sum 1. */
 enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_SUM };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
-enum {
-  WEIGHTED_SUMS = sizeof tensor_weights / sizeof *tensor_weights,
-  LOADS = FIRST_SUM + WEIGHTED_SUMS,
-  POWER = LOADS - 1
-};
+enum { WEIGHTED_SUMS = sizeof tensor_weights / sizeof *tensor_weights };
+enum { LOADS = FIRST_SUM + WEIGHTED_SUMS, POWER = LOADS - 1 };
 
 /* A task of the bound, in seconds. */
 struct bounded_task {
@@ -327,7 +324,7 @@ static void add_power_load(double joules, const struct pz_pass_power *power,
     task->load[FIRST_SUM + k] += (1 - tensor_weights[k]) * joules / power->room_watts;
 }
 
-/* Sets the duration and the loads of a task. */
+/* Sets the duration and the loads of a task: the least time for which it occupies each resource. */
 static void set_loads(const struct node *node, const struct pz_pass_power *power,
                       const struct pz_chip *chip, struct bounded_task *task) {
   const struct pz_op_run *run = node->run;
@@ -422,7 +419,7 @@ struct problem_builder {
 };
 
 /* Returns the mode of a run on a number of vector cores: its use of cores and bandwidths, time and
- * energy.  node->run has the times with all vector cores; with has_enough_cores, fewer suffice. */
+ * energy.  node->run has the times with all vector cores, which these reach if has_enough_cores. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
                                      int64_t vector_cores, bool has_enough_cores) {
   struct pz_op_run run = *node->run;

@@ -293,6 +293,7 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
   struct pz_pipeline_event *event = &simulation->events[n_events];
   *event = (struct pz_pipeline_event){stage, pass->slot, microbatch, backward, start_s, end_s};
   if (!line->is_half) return;
+  /* slot 0 belongs to the half that enters at the first stage, slot 1 to the mirrored one */
   uint32_t mirrored = line->chunks - 1 - chunk, other = line->microbatches + microbatch;
   event[0] = (struct pz_pipeline_event){chunk, 0, microbatch, backward, start_s, end_s};
   event[1] = (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s};

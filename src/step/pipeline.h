@@ -26,8 +26,8 @@
 #include "core/call.h"
 
 /* A pipeline with the times of one microbatch by chunk of the model.  A chunk is the group of
- * layers that a stage runs in one pass; in orders without a V, chunk c of stage k has index c *
- * stages + k. */
+ * layers that a stage runs in one pass; without a V, chunk c of stage k has index c * stages +
+ * k. */
 struct pz_pipeline {
   uint32_t stages, chunks; /* chunks of each stage; 1 unless interleaved or in a V */
   uint32_t microbatches;

@@ -1,9 +1,8 @@
 /* Predicts the time and the memory of a training plan.
  *
- * Operators run one after another on a device (a stream), at the speed of the chip's
- * calibration or of the host's launches, whichever is slower.  Collectives run beside them only if
- * the plan overlaps them.  Stages are simulated event by event (pipeline.h).  doc/predict.md
- * describes the model. */
+ * Operators run one after another on a device (a stream), at the speed of the chip's calibration or
+ * of the host's launches, whichever is slower.  Collectives run beside them only if the plan
+ * overlaps them.  Stages are simulated event by event (pipeline.h).  See doc/predict.md. */
 #ifndef PZ_STEP_PREDICT_H
 #define PZ_STEP_PREDICT_H
 

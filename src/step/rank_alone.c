@@ -1,5 +1,5 @@
-/* One rank of a plan alone (rank_alone.h): the prediction on an instant network, reduced to the
- * rank's microbatches. */
+/* One rank of a plan alone (rank_alone.h): predicted on an instant network, for its
+ * microbatches. */
 #include "step/rank_alone.h"
 
 #include "chip/chip.h"

@@ -1,6 +1,5 @@
 /* One rank of a plan as a rehearsal measures it: the time in which it computes its microbatches
- * and updates its weights, without network and without waiting for other stages, and the memory
- * that it holds. */
+ * and updates its weights, without waiting for the network or other stages, and its memory. */
 #ifndef PZ_STEP_RANK_ALONE_H
 #define PZ_STEP_RANK_ALONE_H
 

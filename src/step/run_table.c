@@ -30,49 +30,22 @@
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* The columns that are read, as in model_columns[]: those of the run and its model, then from PLAN
- * on the fields of the plan, whose names are in plan_fields.def. */
-enum column {
-  ID,
-  GROUP,
-  QUALITY,
-  STEP_TIME,
-  PEAK_BYTES,
-  MODEL,
-  LAYERS,
-  HIDDEN,
-  HEADS,
-  KV_HEADS,
-  HEAD_DIM,
-  FFN,
-  MLP,
-  VOCAB,
-  EXPERTS,
-  TOPK,
-  EXPERT_FFN,
-  SHARED_EXPERTS,
-  DENSE_LAYERS,
-  MLA,
-  CHIP,
-  CLUSTER,
-  SHARED_FFN,
-  SSM,
-  LAYER_PATTERN,
-  MOE_LATENT,
-  KIND,
-  ROUTING,
-  VISION,
-  OPTIMIZER,
-  PLAN,
-  COLUMNS = PLAN + PZ_PLAN_FIELDS
-};
-
-static const char *const model_columns[PLAN] = {
-    "id",      "group",      "quality",    "step_time_s",    "peak_bytes",   "model", "layers",
-    "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
-    "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
-    "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
-    "vision",  "optimizer"};
+/* The columns that are read: those of the run and its model (words_are_covered() checks the last
+ * four), then from PLAN on the fields of the plan (plan_fields.def). */
+#define MODEL_COLUMNS(X)                                                                           \
+  X(ID, "id"), X(GROUP, "group"), X(QUALITY, "quality"), X(STEP_TIME, "step_time_s"),              \
+      X(PEAK_BYTES, "peak_bytes"), X(MODEL, "model"), X(LAYERS, "layers"), X(HIDDEN, "hidden"),    \
+      X(HEADS, "heads"), X(KV_HEADS, "kv_heads"), X(HEAD_DIM, "head_dim"), X(FFN, "ffn"),          \
+      X(MLP, "mlp"), X(VOCAB, "vocab"), X(EXPERTS, "experts"), X(TOPK, "topk"),                    \
+      X(EXPERT_FFN, "expert_ffn"), X(SHARED_EXPERTS, "shared_experts"),                            \
+      X(DENSE_LAYERS, "dense_layers"), X(MLA, "mla"), X(CHIP, "chip"), X(CLUSTER, "cluster"),      \
+      X(SHARED_FFN, "shared_ffn"), X(SSM, "ssm"), X(LAYER_PATTERN, "layer_pattern"),               \
+      X(MOE_LATENT, "moe_latent"), X(KIND, "kind"), X(ROUTING, "routing"), X(VISION, "vision"),    \
+      X(OPTIMIZER, "optimizer")
+#define COLUMN_ID(id, name) id
+#define COLUMN_NAME(id, name) name
+enum column { MODEL_COLUMNS(COLUMN_ID), PLAN, COLUMNS = PLAN + PZ_PLAN_FIELDS };
+static const char *const model_columns[PLAN] = {MODEL_COLUMNS(COLUMN_NAME)};
 
 /* Columns for notes about a run and for further measurements, which are accepted but not used. */
 static const char *const notes[] = {
@@ -1040,8 +1013,7 @@ void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
 /* ---- the table with its predictions --------------------------------------------------------- */
 
-/* Writes a row of the table: its columns except earlier predictions, then its prediction in the
- * columns that write_csv() lists. */
+/* Writes a row without earlier predictions, then its prediction in the columns of write_csv(). */
 static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
   const struct pz_run_row *row = &table->rows[i];
   const struct pz_prediction *prediction = &row->p;

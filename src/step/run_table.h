@@ -38,8 +38,7 @@ void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, c
 const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t row);
 
 /* Predicts the rows with a true `wanted` again, with other constants of unmeasured chips.  Sets
- * step_s of a row to 0 if it is not wanted or cannot be predicted.  The table must have been
- * read with terms.cold. */
+ * step_s of a row to 0 if it is not wanted or cannot be predicted.  Requires terms.cold. */
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
                         const struct pz_cold *cold, const bool *wanted, unsigned threads,
                         double *step_s);

@@ -93,8 +93,7 @@ double pz_exchange_bytes(const struct pz_plan *plan) {
 /* Returns the dynamic joules of a step on all devices: passes, optimizer and exchange. */
 double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, double params) {
-  /* an update of so many parameters is computed and scaled, so that its start-up hardly counts */
-  static const double MANY = 1e6;
+  static const double MANY = 1e6; /* parameters of an update whose energy is computed and scaled */
   const struct pz_chip *chip = &model->cost.chip;
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   /* calibrations of chips without a technology model include the lower clock in long GEMMs */

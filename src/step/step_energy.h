@@ -1,6 +1,5 @@
 /* The energy of a training step from its operators: dynamic energy of every pass on every device,
- * and static power for the duration of the step.  For chips whose technology node has a cost model
- * (16 nm and below). */
+ * and static power for the duration of the step.  For technologies of 16 nm and below. */
 #ifndef PZ_STEP_STEP_ENERGY_H
 #define PZ_STEP_STEP_ENERGY_H
 

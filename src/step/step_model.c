@@ -316,14 +316,16 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
   struct pz_call work = pz_step_model_work(call, model);
   struct pz_timed_plan *timed = &plans[model->n_timed++ % PZ_TIMED_PLANS];
   struct pz_model_steps *steps = &timed->steps;
-  uint32_t kind = 0;
+  const bool recomputed = true;
+  uint32_t kind = 0; /* the next kind of repeated layer */
   model->steps = steps;
   timed->valid = false;
   steps->before = steps->after = (struct pz_layer_step){.forward_s = 0};
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {
     const struct pz_layer *layer = &pz_step_pass(model)->layers[i];
     context.format = layer_format(layer, plan);
-    struct pz_layer_step step = pz_layer_step(&work, &context, layer, &model->kernels[i], false);
+    struct pz_layer_step step =
+        pz_layer_step(&work, &context, layer, &model->kernels[i], !recomputed);
     if (kind == model->kinds.n || model->kinds.layer[kind] != i) {
       pz_layer_step_add(kind ? &steps->after : &steps->before, &step, (double)layer->count);
       continue;
@@ -331,7 +333,7 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
     steps->block[kind] = step;
     steps->again[kind] = step;
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
-      steps->again[kind] = pz_layer_step(&work, &context, layer, &model->kernels[i], true);
+      steps->again[kind] = pz_layer_step(&work, &context, layer, &model->kernels[i], recomputed);
     kind++;
   }
   timed->key = key;

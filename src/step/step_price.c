@@ -402,12 +402,11 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
                  overlap_s(pricing, &passes, overlap));
 }
 
-/* Finds the exposed seconds of the exchange of gradients and weights in a step (parts.gradient_s),
- * and those that compute hides (gradient_hidden_s). */
+/* Finds the exposed and the hidden seconds of the exchange of gradients and weights in a step. */
 static void find_exchange(const struct pricing *pricing, struct pz_prediction *out) {
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
-  const bool experts = true;
+  const bool experts = true, gradients = true;
   struct param_group groups[2] = {param_group(pricing, !experts), param_group(pricing, experts)};
   struct exchange_times times = {.gather = {.s = 0}};
   struct overlap forward = {.alone_s = 0}, backward = {.alone_s = 0};
@@ -438,11 +437,12 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
     last_backward.alone_s += times.last.s;
   else
     pz_wire_add(&last_backward.beside, &times.last, 1);
-  double gather_s = n_gathers > 1 ? n_gathers * overlap_s(pricing, &windows.forward, &forward)
-                                  : exchange_once_s(pricing, &windows.forward, &forward, false);
+  double gather_s = n_gathers > 1
+                        ? n_gathers * overlap_s(pricing, &windows.forward, &forward)
+                        : exchange_once_s(pricing, &windows.forward, &forward, !gradients);
   double exchange_s = gather_s +
                       (n_scatters - 1) * overlap_s(pricing, &windows.backward, &backward) +
-                      exchange_once_s(pricing, &windows.backward, &last_backward, true);
+                      exchange_once_s(pricing, &windows.backward, &last_backward, gradients);
   double total_s =
       n_gathers * (times.gather.s + times.regather.s) + n_scatters * times.scatter.s + times.last.s;
   out->gradient_hidden_s = pz_fmax(0, total_s - exchange_s); /* rounding may make it negative */

@@ -6,8 +6,8 @@
  * `mfu_conventional` counts attention in full in every layer, as PaLM (Chowdhery et al., arXiv
  * 2204.02311, appendix B) and most papers since then print it.  `hfu` adds the FLOP that the plan
  * recomputes to those of mfu.  All are relative to the data-sheet peak of the precision.  FLOP are
- * those of the model, not of its kernels: operators that all devices of a tensor-parallel group run
- * alike count once. */
+ * those of the model, not of its kernels: operators that a tensor-parallel group repeats count
+ * once. */
 #include <string.h>
 
 #include "chip/chip.h"
@@ -201,8 +201,8 @@ void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
   double gemm_flop = model_gemm_flop(model), model_flop = gemm_flop + model_attention_flop(model);
   struct mixer_counts mixers = count_mixers(model);
   /* The conventional FLOP per token add 12 * layers * width * seq for attention to those of GEMMs
-   * (Chowdhery et al., arXiv 2204.02311, appendix B).  In hybrids with scans, only the layers with
-   * attention count. */
+   * (Chowdhery et al., arXiv 2204.02311, appendix B).  In hybrids, only layers with attention
+   * count. */
   double attention_layers = mixers.scans > 0 ? mixers.attention : (double)model->n_blocks;
   double conventional_flop = gemm_flop + 12 * attention_layers * width * (double)model->seq;
   double precision_factor = 1; /* data-sheet peak of the precision over that of 16 bit */

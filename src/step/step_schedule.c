@@ -1,5 +1,4 @@
-/* Schedules of a plan's passes for programs (pz_training_schedule): those whose times its
- * predicted step adds up. */
+/* Schedules of a plan's passes, from which its step is predicted (pz_training_schedule). */
 #include "chip/chip.h"
 #include "core/file.h"
 #include "plan/pipeline_order.h"

@@ -23,8 +23,7 @@
 /* The most entries of the table pz_layer_kinds.before that are allocated: 32 MiB. */
 static const int64_t MOST_ENTRIES = 1 << 22;
 
-/* Returns whether the layer is one of the repeated layers.  Layers that predict further tokens
- * belong to the head. */
+/* Returns whether the layer is a repeated layer.  Those that predict further tokens are not. */
 bool pz_is_block(const struct pz_layer *layer) {
   return strncmp(layer->name, "block", 5) == 0 ||
          (layer->count > 1 && strncmp(layer->name, "predict", 7) != 0);
@@ -391,8 +390,9 @@ static bool stays_gathered(const struct pz_plan *plan) {
  * the reduce-scatter buffer of the previous layer
  * (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, reduce_scatter_state). */
 static double gathered_bytes(const struct stage_walk *walk, const struct pz_layer *layer,
-                             bool backward) {
+                             enum pz_direction direction) {
   const struct pz_plan *plan = walk->plan;
+  bool backward = direction == PZ_BACKWARD;
   if (plan->zero < 2 || !pz_plan_shards_state(plan)) return 0;
   if (walk->fsdp2) {
     int64_t gathered = layer->params + first_block_layer(walk)->params;
@@ -417,7 +417,7 @@ static double gradient_bytes(const struct pz_plan *plan);
 
 /* Updates the peak with a moment of a layer's pass, at which it uses `work_bytes` temporarily. */
 static void record_moment(struct stage_walk *walk, const struct pz_layer *layer, double work_bytes,
-                          bool backward) {
+                          enum pz_direction direction) {
   int kind = layer_kind(walk, (uint32_t)(layer - walk->model->workload->layers));
   bool is_head = kind == AFTER_BLOCKS;
   struct pz_training_memory now = {
@@ -425,7 +425,7 @@ static void record_moment(struct stage_walk *walk, const struct pz_layer *layer,
       .gradient_bytes = walk->gradient_bytes,
       .work_bytes = is_head ? 0 : work_bytes,
       .logit_bytes = walk->logit_bytes + (is_head ? work_bytes : 0),
-      .communication_bytes = walk->communication_bytes + gathered_bytes(walk, layer, backward)};
+      .communication_bytes = walk->communication_bytes + gathered_bytes(walk, layer, direction)};
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&walk->peak)) walk->peak = now;
 }
 
@@ -610,9 +610,9 @@ static void walk_forward(struct stage_walk *walk) {
     struct layer_group group;
     for (int64_t index = 0; index < chunk_repeats(walk, i).n; index += group.n) {
       group = group_starting_at(walk, i, index);
-      record_moment(walk, layer, group.pass.forward_peak, false);
+      record_moment(walk, layer, group.pass.forward_peak, PZ_FORWARD);
       *saved_bytes += (double)(group.n - 1) * group.pass.saved_bytes;
-      if (group.n > 1) record_moment(walk, layer, group.pass.forward_peak, false);
+      if (group.n > 1) record_moment(walk, layer, group.pass.forward_peak, PZ_FORWARD);
       *saved_bytes += group.pass.saved_bytes;
     }
   }
@@ -692,20 +692,21 @@ static void walk_backward(struct stage_walk *walk) {
       } else {
         /* the first and the last layer of a group have its peak; under FSDP2 also the second one,
          * the first beside which the gradients of an equal layer are scattered */
-        record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
+        record_moment(walk, &workload->layers[i], group.pass.backward_peak, PZ_BACKWARD);
         int64_t n_left = group.n - 1;
         if (n_left > 1 && walk->fsdp2) {
           end_backward(walk, i, &group.pass, 1);
-          record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
+          record_moment(walk, &workload->layers[i], group.pass.backward_peak, PZ_BACKWARD);
           n_left--;
         }
         end_backward(walk, i, &group.pass, n_left);
-        if (group.n > 1) record_moment(walk, &workload->layers[i], group.pass.backward_peak, true);
+        if (group.n > 1)
+          record_moment(walk, &workload->layers[i], group.pass.backward_peak, PZ_BACKWARD);
       }
       end_backward(walk, i, &group.pass, 1);
     }
   }
-  record_moment(walk, &workload->layers[0], 0, false); /* during the optimizer's step */
+  record_moment(walk, &workload->layers[0], 0, PZ_FORWARD); /* during the optimizer's step */
 }
 
 /* Returns the bytes that a microbatch keeps allocated in the current chunk between its forward and
@@ -721,11 +722,12 @@ static double waiting_bytes(const struct stage_walk *walk) {
     int64_t n_both = pz_min(counts.recomputed, counts.offloaded);
     int64_t n_offloaded = counts.offloaded - n_both, n_recomputed = counts.recomputed - n_both;
     int64_t n_neither = counts.n - n_both - n_offloaded - n_recomputed;
-    if (n_both) bytes += (double)n_both * pass_of_layer(walk, i, true, true).saved_bytes;
-    if (n_offloaded) bytes += (double)n_offloaded * pass_of_layer(walk, i, false, true).saved_bytes;
+    const bool redo = true, away = true; /* recomputed, offloaded */
+    if (n_both) bytes += (double)n_both * pass_of_layer(walk, i, redo, away).saved_bytes;
+    if (n_offloaded) bytes += (double)n_offloaded * pass_of_layer(walk, i, !redo, away).saved_bytes;
     if (n_recomputed)
-      bytes += (double)n_recomputed * pass_of_layer(walk, i, true, false).saved_bytes;
-    if (n_neither) bytes += (double)n_neither * pass_of_layer(walk, i, false, false).saved_bytes;
+      bytes += (double)n_recomputed * pass_of_layer(walk, i, redo, !away).saved_bytes;
+    if (n_neither) bytes += (double)n_neither * pass_of_layer(walk, i, !redo, !away).saved_bytes;
   }
   return bytes;
 }
@@ -744,8 +746,9 @@ static double moving_bytes(const struct stage_walk *walk) {
   for (uint32_t i = 0; i < walk->model->workload->n_layers && walk->n_offloaded; i++) {
     struct repeat_counts counts = chunk_repeats(walk, i);
     if (!counts.offloaded) continue;
-    double saved_bytes = pass_of_layer(walk, i, counts.recomputed > 0, false).saved_bytes;
-    double device_bytes = pass_of_layer(walk, i, counts.recomputed > 0, true).saved_bytes;
+    const bool offloaded = true, recomputed = counts.recomputed > 0;
+    double saved_bytes = pass_of_layer(walk, i, recomputed, !offloaded).saved_bytes;
+    double device_bytes = pass_of_layer(walk, i, recomputed, offloaded).saved_bytes;
     largest_bytes = pz_fmax(largest_bytes, saved_bytes - device_bytes);
   }
   return largest_bytes;

@@ -161,8 +161,9 @@ static void explain_run(struct pz_call *call, void *ctx) {
   pz_training_question(call, &args->job, args->plan, &plan, &wide);
   pz_require_options(call, &asked, sizeof asked, args->plan, "pz_plan_default");
   struct pz_explanation *explanation = pz_object_new(call, sizeof *explanation, &result);
-  struct pz_training_run run = pz_training_run_make(&result, &args->job, &plan, false);
-  explanation->raised_by = 0.1;
+  const bool events = false;
+  struct pz_training_run run = pz_training_run_make(&result, &args->job, &plan, events);
+  explanation->raised_by = 0.1; /* as in pz_constant_effects() */
   explain_fields(&result, &asked, &run.plan, args->job.chip, explanation);
   explanation->constants =
       pz_constant_effects(&result, &args->job, &run.plan, &explanation->n_constants);

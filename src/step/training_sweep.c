@@ -97,7 +97,8 @@ static void predict_plan(struct pz_call *call, void *ctx) {
     *task->model = pz_step_model_new(call, task->job, &task->plan->plan);
     pz_undefer(call, *task->model);
   }
-  *run = pz_training_run_price(&result, task->job, *task->model, &task->plan->plan, false);
+  const bool events = false;
+  *run = pz_training_run_price(&result, task->job, *task->model, &task->plan->plan, events);
   task->run = pz_object_keep(call, run);
 }
 

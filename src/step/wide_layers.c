@@ -1,6 +1,5 @@
 /* Layers at the ends of a model in 16 bit (wide_layers.h): a layer of the graph that stands for
- * several repeated layers is split into a 16-bit layer and one for the rest, and the order of
- * the layers is rewritten. */
+ * several repeated layers is split into a 16-bit layer and one for the rest. */
 #include "step/wide_layers.h"
 
 #include <string.h>
