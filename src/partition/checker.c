@@ -32,6 +32,7 @@ void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
       pz_raise(call, PZ_INTERNAL, "checker: stage %u exceeds the memory", k + 1);
     maxload_s = fmax(maxload_s, sum.load_s);
     devices += sum.tensor_parallel ? (double)width->tp : 1;
+    /* The all-reduce counts the largest stage, or in the original semantics the first one. */
     if (k == 0 || problem.semantics == PZ_SEMANTICS_CORRECTED)
       charged_bytes = fmax(charged_bytes, sum.param_bytes);
   }

@@ -155,6 +155,7 @@ static const char *evaluate_stages(struct pz_call *call, const struct pz_place_p
                        stage->memory_bytes, problem->hbm_bytes);
     plan->maxload_s = fmax(plan->maxload_s, stage->load_s);
     devices += (double)stage->devices;
+    /* The all-reduce counts the largest stage, or in the original semantics the first one. */
     if (k == 0 || problem->semantics == PZ_SEMANTICS_CORRECTED)
       charged_bytes = fmax(charged_bytes, sum.param_bytes);
   }

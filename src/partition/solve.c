@@ -329,6 +329,7 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   }
   if (from + k >= n) return; /* fewer than k layers are left */
   const struct stage_cost *rest = cost_of(table, from, n - 1);
+  /* k stages cannot do the remaining work; with recompute, the last saves less than one limit. */
   if (rest->work_s >= limit_s * k || rest->recompute_work_s >= limit_s * (k + 1)) return;
   for (uint32_t to = first_useful_end(table, k, from, limit_s); to + k <= n; to++) {
     /* Memory and work grow with the length of a stage: longer ones are no better either. */
@@ -608,6 +609,7 @@ static struct pz_place_solution describe_incumbent(struct pz_call *call,
     }
     layers += stage->n;
     plan.maxload_s = pz_fmax(plan.maxload_s, stage->load_s);
+    /* The all-reduce counts the largest stage, or in the original semantics the first one. */
     if (k == 0 || table->problem->semantics == PZ_SEMANTICS_CORRECTED)
       charged_bytes = pz_fmax(charged_bytes, cost->param_bytes);
     from = to;
