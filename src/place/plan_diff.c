@@ -79,7 +79,8 @@ static void read_side(struct pz_call *call, const struct pz_diff_side *given,
                               .chip = options.chip,
                               .net = options.net};
   pz_training_question(call, &side->job, &side->run.plan, &filled, &side->wide);
-  *run = pz_training_run_make(result, &side->job, &filled, false);
+  const bool events = false;
+  *run = pz_training_run_make(result, &side->job, &filled, events);
   side->model = pz_neighbourhood_make(call, &side->job, &run->plan).model;
   side->canonical = canonical_plan(run, side->model.experts > 0);
   /* unset the fields whose values follow from other fields */

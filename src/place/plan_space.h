@@ -18,8 +18,7 @@
 
 enum { PZ_PLAN_VARIANTS = 6 };
 
-/* Seconds of a microbatch through all layers, if it is the only one of a step, and if it is one of
- * several. */
+/* Seconds of a microbatch through all layers, if it is the only one of a step or one of several. */
 struct pz_shape_time {
   double single_s, several_s;
 };
@@ -196,8 +195,7 @@ uint64_t pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
 
 /* Applies a way to save memory and an overlap to the plan that is being visited, and returns
  * whether it can be run like this.  `choice`, below n_ways x n_overlaps, selects both: choices of
- * the same way are consecutive, and the first of them has all overlap that the framework
- * supports. */
+ * the same way are consecutive, and the first of them has all overlap. */
 bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, size_t choice);
 
 /* Sets the fields that follow from the others: devices, sequence length, and the overlap that the

@@ -144,7 +144,8 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   struct pz_training_run *run = &result->own;
   struct pz_call in_result = pz_call_in(call, tuning->memory);
   struct pz_error why = {0};
-  *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, false);
+  const bool events = false;
+  *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, events);
   /* plans may need as much memory as the existing run, even above the usable bytes */
   result->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
@@ -183,10 +184,9 @@ struct pz_tune_options pz_tune_options_default(void) {
                                   .seconds = PZ_PLAN_SECONDS};
 }
 
-/* Corrects a chip so that the prediction matches the measured step: raises the correction factors
- * of all parts of the step by the same ratio, within 0.1 to 10.  Stores the corrected chip in
- * *chip, which becomes that of the job.  Returns the predicted step before the correction, in
- * seconds. */
+/* Corrects a chip so that the prediction matches the measured step: multiplies the correction
+ * factors of all parts of the step by the same ratio, within 0.1 to 10.  Stores it in *chip, which
+ * becomes the chip of the job.  Returns the step that was predicted before, in seconds. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
   struct pz_prediction prediction = pz_predict(call, job, plan, NULL);

@@ -99,8 +99,8 @@ static void visit_ops(struct pz_call *call, const struct pz_plan_space *space,
     bool is_block = kind < kinds->n && kinds->layer[kind] == l;
     bool is_after_layers = kind > 0;
     int term = is_block ? (int)kind : PZ_TERM_ENDS + is_after_layers;
-    double times =
-        halves * (is_block ? 1 : (double)layer->count); /* a term is one repeated layer */
+    double layers = is_block ? 1 : (double)layer->count; /* a term is one of the repeated layers */
+    double times = halves * layers;
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
       const struct pz_ops *ops = &layer->ops[d];
       bool *on_path = pz_alloc(&scratch, ops->n, sizeof *on_path);
@@ -318,8 +318,7 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   core.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
   core.glb_bytes = INT64_C(1) << 40;
   core.hbm.bytes_per_s_per_stack = UNLIMITED;
-  const struct pz_rules *rules =
-      &chip->rules; /* the key has all values that the cycles depend on */
+  const struct pz_rules *rules = &chip->rules;
   double question_key = tables->space->question->sharing_key;
   double rows = (double)chip->tensor.rows, cols = (double)chip->tensor.cols;
   double local_bytes = (double)chip->tensor.local_bytes;

@@ -93,6 +93,8 @@ static struct pz_plan_question place_question(struct pz_call *call, const struct
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
+enum { WITHOUT_EVENTS = false };
+
 /* Returns the detailed prediction of a found plan, with the events of its schedule if `events`. */
 static struct pz_training_run *predict_found(struct pz_call *call,
                                              const struct pz_plan_question *question,
@@ -121,9 +123,8 @@ static const struct {
     {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
      "pipeline_parallel_expert_parallel_overlap", NULL}};
 
-/* Appends an option of the best plan with its gain: by how much longer the step of `without`, the
- * plan without this option, is, relative to the best.  Skips it if the framework cannot run that
- * plan. */
+/* Appends an option of the best plan with its gain: the relative time by which the step of
+ * `without`, the plan without it, is longer.  Skips it if the framework cannot run that plan. */
 static void add_switched(struct pz_call *call, const struct pz_plan_question *question,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
@@ -182,7 +183,8 @@ static void find_all_devices(struct pz_call *call, void *ctx) {
   question.top = 1;
   question.n_alternatives = 0;
   const struct pz_found_plans *found = pz_find_plans(call, &question);
-  if (found->n) search->out->all_devices = predict_found(call, &question, &found->simplest, false);
+  if (found->n)
+    search->out->all_devices = predict_found(call, &question, &found->simplest, WITHOUT_EVENTS);
 }
 
 /* Searches the best plans, and predicts in the memory of the result (in_result) the simplest of
@@ -207,7 +209,8 @@ static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
   out->runs = pz_alloc(in_result, found->n_kinds + 2, sizeof(struct pz_training_run *));
   out->warning = pz_copy_text(in_result, found->warning);
   if (!found->n) {
-    if (found->has_least) out->least = predict_found(call, &question, &found->least, false);
+    if (found->has_least)
+      out->least = predict_found(call, &question, &found->least, WITHOUT_EVENTS);
     return;
   }
   const struct pz_found_plan *simplest = &found->simplest, *fastest = &found->list[0];
@@ -219,9 +222,10 @@ static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
                       a->zero == b->zero;
   out->runs[out->n++] = predict_found(call, &question, simplest, options->events);
   if (!same_prediction || !same_degrees)
-    out->fastest = predict_found(call, &question, fastest, false);
+    out->fastest = predict_found(call, &question, fastest, WITHOUT_EVENTS);
   for (uint32_t i = 0; i < found->n_kinds; i++)
-    out->runs[out->n++] = predict_found(call, &question, &found->list[found->n + i], false);
+    out->runs[out->n++] =
+        predict_found(call, &question, &found->list[found->n + i], WITHOUT_EVENTS);
   find_switched(call, in_result, &question, out);
   if (pz_plan_devices(&out->runs[0]->plan) == question.plan.devices) return;
   /* the answer is complete without the plan on all devices, so that other errors do not matter */
@@ -464,9 +468,8 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
 
 /* ---- scaling -------------------------------------------------------------------------------- */
 
-/* Fills in a row of the table of numbers of devices: the best plan for its number, and its
- * throughput.  If the time is over before a plan is found, the row has none.  Returns false if the
- * search was stopped. */
+/* Fills in a row of the table: the best plan for its number of devices, or none if the time is over
+ * before one is found.  Returns false if the search was stopped. */
 static bool scale_row(struct pz_call *call, const struct pz_job *job,
                       const struct pz_training_place_options *options, int64_t batch_per_device,
                       struct pz_scaling_row *row, struct pz_error *why) {

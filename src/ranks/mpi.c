@@ -371,7 +371,7 @@ static void share_counters(void) {
 /* Identifies memory that the first rank of a node has made for the others: a file without a name,
  * so that nothing is left however that rank ends. */
 struct node_memory {
-  int64_t process, fd; /* process 0: there is none */
+  int64_t process, fd; /* process 0 stands for no memory */
   uint64_t inode;
 };
 

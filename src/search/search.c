@@ -73,7 +73,7 @@ static void remember_step(struct pz_call *call, struct pz_search *search,
   if (status != PZ_OK) pz_raise_again(call, &error);
 }
 
-/* Copies the evaluation with full effort to *out, or else that with little effort. */
+/* Copies the known evaluation with full effort, or else that with little effort, to *out. */
 bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out) {
   uint64_t id = pz_space_id(search->question.space, chip);
