@@ -66,13 +66,15 @@ static bool dim_has_axis(const struct pz_onnx_factored_dim *dim, enum pz_onnx_ax
   return false;
 }
 
-/* Returns dimension i of a constant or of a computed mask as one factor, which is the batch or the
- * sequence if it has the size of one. */
+/* Returns a dimension of a constant or of a computed mask as one factor.  A dimension of the
+ * exported sequence length is the sequence; dimension 0, if it has the exported batch size, is the
+ * batch. */
 static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, int64_t size,
-                                             int i) {
+                                             int position) {
   struct pz_onnx_factored_dim dim = {1, {{size, PZ_AXIS_NONE}}};
   if (size > 1 && size == rescaling->exported.seq) dim.factor[0].axis = PZ_AXIS_SEQ;
-  if (i == 0 && size > 1 && size == rescaling->exported.batch) dim.factor[0].axis = PZ_AXIS_BATCH;
+  if (position == 0 && size > 1 && size == rescaling->exported.batch)
+    dim.factor[0].axis = PZ_AXIS_BATCH;
   return dim;
 }
 
@@ -93,6 +95,7 @@ static void factor_sources(struct pz_call *call, const struct rescaling *rescali
     if (value->initializer || value->rank < 1) continue;
     init_factors(call, value);
     int axis = batch_axis(rescaling->options, value);
+    /* Token ids and masks, and embeddings (samples x tokens x features), have a sequence. */
     bool has_sequence = !pz_onnx_is_float(value->type) || value->rank == 3;
     for (int d = 0; d < value->rank; d++) {
       bool may_be_batch = d == axis || (axis < 0 && d == 0);
@@ -142,7 +145,7 @@ static bool append_factor(struct pz_onnx_factored_dim *dim, int64_t size, enum p
  * sample. next_size is the size of that dimension, or 0 if there is none. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *dim) {
-  int64_t remaining = size;
+  int64_t remaining = size; /* product of the factors that are still missing */
   *dim = (struct pz_onnx_factored_dim){0};
   while (remaining > 1) {
     if (list->next >= list->n) return false;
@@ -160,19 +163,20 @@ static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_
       return false;
     }
   }
-  int64_t next_factor = 1;
+  /* Append factors of size 1, up to one that belongs to the next dimension. */
+  int64_t next_factor = 1; /* the next factor above 1 */
   for (int i = list->next; i < list->n && next_factor == 1; i++) next_factor = list->item[i].size;
   bool stop = size > 1 && next_size > 0 && (next_size == 1 || next_size < next_factor);
   while (!stop && list->next < list->n && list->item[list->next].size == 1) {
     if (!append_factor(dim, 1, list->item[list->next].axis)) return false;
     list->next++;
-    stop = size == 1;
+    stop = size == 1; /* a dimension of size 1 gets only one of them */
   }
   return true;
 }
 
-/* Distributes the factors of an input over the dimensions of its reshaped form.  Returns false if
- * they do not fit. */
+/* Distributes the factors of an input over the dimensions of its reshaped form, in order.  Returns
+ * false if they do not fit.  Factors of size 1 that are left over go to the last dimension. */
 static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_value *output) {
   struct factor_list list = {0};
   for (int i = 0; i < input->rank; i++)

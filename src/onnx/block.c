@@ -105,7 +105,7 @@ static int compare_numbers(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* A distance between equal neighbours in the order, and how often it occurs. */
+/* A distance between successive equal sequences of operators, and how often it occurs. */
 struct candidate {
   uint32_t period, times;
 };
@@ -117,9 +117,10 @@ static int compare_candidates(const void *a, const void *b) {
   return (left->period > right->period) - (left->period < right->period);
 }
 
-/* Lists the distances between equal neighbours, the most frequent ones first, and returns their
- * number.  Sequences of `window` operators are compared: long ones find the period of blocks that
- * contain the same operators often, and short ones find short blocks. */
+/* Lists candidates for the period of repeated blocks, the most frequent ones first, and returns
+ * their number.  A candidate is the distance between two successive occurrences of the same
+ * sequence of `window` operators.  Long sequences find the period of blocks that contain the same
+ * operators often, and short ones find short blocks. */
 static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *layering,
                                 struct range range, uint32_t window, struct candidate **list) {
   uint32_t n = range.to - range.from, n_distances = 0, n_candidates = 0;
@@ -202,7 +203,8 @@ static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t pl
   return true;
 }
 
-/* Returns how many consecutive instances from `start` on, at most `most`, are wired alike. */
+/* Returns how many consecutive instances of a block of `period` operators, from place `start` on
+ * and at most `most`, read corresponding values (has_same_wiring).  It is at least 1. */
 static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint32_t start,
                                   uint32_t period, uint32_t most) {
   for (uint32_t count = 1; count < most; count++) {
@@ -234,7 +236,9 @@ static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start,
 static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t start,
                                uint32_t length, uint32_t period) {
   struct run best = {start, period, 0};
-  uint32_t end = start + length + period, most = length / period + 1, last = end - most * period;
+  uint32_t end = start + length + period; /* [start, end) has the period */
+  uint32_t most = length / period + 1;    /* whole instances in [start, end) */
+  uint32_t last = end - most * period;    /* last start from which so many instances fit */
   uint32_t fewest = layering->crossing[start], tries = 0;
   for (uint32_t place = start; place <= last; place++)
     if (layering->crossing[place] < fewest) fewest = layering->crossing[place];
@@ -249,7 +253,8 @@ static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t
 }
 
 /* Replaces *best by the best run of this period in the range, if that run covers more operators, or
- * as many with a shorter period. */
+ * as many with a shorter period.  A run can only begin where n operators in a row, at least one
+ * period, have the same hashes as those one period later. */
 static void try_period(const struct pz_onnx_layering *layering, struct range range, uint32_t period,
                        struct run *best) {
   uint32_t i = range.from;
@@ -257,13 +262,14 @@ static void try_period(const struct pz_onnx_layering *layering, struct range ran
     uint32_t n = 0;
     while (i + n + period < range.to && layering->hash[i + n] == layering->hash[i + n + period])
       n++;
-    uint64_t least_cover = (uint64_t)best->count * best->period + (period >= best->period);
+    uint64_t best_cover = (uint64_t)best->count * best->period;
+    uint64_t least_cover = period < best->period ? best_cover : best_cover + 1;
     bool may_be_better = n >= period && (uint64_t)(n / period + 1) * period >= least_cover;
     if (may_be_better && has_weights(layering, i, period)) {
       struct run found = choose_start(layering, i, n, period);
       if (found.count >= 2 && (uint64_t)found.count * period >= least_cover) *best = found;
     }
-    i += n + 1;
+    i += n + 1; /* operator i + n differs from the one a period later */
   }
 }
 
@@ -293,22 +299,25 @@ static bool reads_before(const struct pz_onnx_layering *layering, uint32_t place
  * the fewest values cross. */
 static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, struct range range) {
   while (range.from < range.to) {
-    /* Another branch of the model begins with an operator that reads no activation, such as the
-     * embedding of a decoder, unless nothing before it continues an earlier layer. */
-    uint32_t branch = range.from;
-    for (bool continues = false; branch < range.to; branch++) {
-      if (continues && !reads_before(layering, branch, branch)) break;
-      continues = continues || reads_before(layering, branch, range.from);
+    /* The branch ends before an operator that reads no activation, such as the embedding of a
+     * decoder.  Until the branch has read a result of an earlier segment, such operators belong to
+     * it. */
+    uint32_t branch_end = range.from;
+    for (bool reads_earlier = false; branch_end < range.to; branch_end++) {
+      if (reads_earlier && !reads_before(layering, branch_end, branch_end)) break;
+      reads_earlier = reads_earlier || reads_before(layering, branch_end, range.from);
     }
-    while (branch - range.from > MOST_PART) {
+    while (branch_end - range.from > MOST_PART) {
+      /* The last place that the fewest values cross; more than LEAST_PART / 2 operators remain. */
       uint32_t cut = range.from + LEAST_PART;
       for (uint32_t place = cut; place <= range.from + MOST_PART - LEAST_PART / 2; place++)
         if (layering->crossing[place] <= layering->crossing[cut]) cut = place;
       add_segment(call, layering, range.from, cut - range.from, 1);
       range.from = cut;
     }
-    if (branch > range.from) add_segment(call, layering, range.from, branch - range.from, 1);
-    range.from = branch;
+    if (branch_end > range.from)
+      add_segment(call, layering, range.from, branch_end - range.from, 1);
+    range.from = branch_end;
   }
 }
 
@@ -316,7 +325,7 @@ static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, st
  * operators, and both sides of it recursively.  *runs_left limits the runs of a model. */
 static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering,
                          struct range range, int *runs_left) {
-  static const uint32_t windows[] = {1, 16};
+  static const uint32_t windows[] = {1, 16}; /* operators per compared sequence (list_candidates) */
   struct run run = {0};
   /* the shortest run has two blocks of two operators */
   bool may_repeat = range.to - range.from >= 4 && *runs_left > 0;
@@ -341,8 +350,11 @@ static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering
 
 /* ---- dividing by names ---------------------------------------------------------------------- */
 
-/* Limits: bytes of a regular expression, bytes of a name, and the product of intervals. */
-enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
+enum {
+  LONGEST_REGEX = 256,    /* most bytes of a regular expression */
+  LONGEST_MATCHED = 1024, /* most bytes of a name that are matched */
+  MOST_REPEATED = 256,    /* largest product of the upper limits of all intervals {least,most} */
+};
 
 /* Returns the part of a regular expression that could occupy the C library for a long time, or
  * NULL. The library tries every way to satisfy a back-reference, and compiles a copy for every
@@ -375,8 +387,9 @@ static const char *find_costly_part(const char *regex) {
 /* Frees a compiled expression when its call ends (a callback of pz_defer). */
 static void free_regex(void *expression) { regfree(expression); }
 
-/* Makes a segment of each sequence of operators with the same key (by place).  Consecutive equal
- * segments become one that repeats. */
+/* Makes a segment of each sequence of operators with the same key (by place).  A sequence that
+ * equals the segment before it, in its operators and in the values that they read, becomes another
+ * repetition of that segment. */
 static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
                            const uint64_t *key) {
   uint32_t from = 0;
@@ -387,14 +400,16 @@ static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layeri
         layering->segments.n
             ? pz_vec_at(&layering->segments, struct pz_onnx_segment, layering->segments.n - 1)
             : NULL;
-    bool alike =
+    /* The last repetition of the segment before ends at `from`.  Equal hashes mean equal operators,
+     * but operators may still read other values than their counterparts. */
+    bool repeats =
         last && last->n == n &&
         memcmp(&layering->hash[from - n], &layering->hash[from], n * sizeof *layering->hash) == 0;
-    if (alike) {
+    if (repeats) {
       uint32_t count = (uint32_t)last->count + 1;
-      alike = count_wired_alike(layering, last->first, n, count) == count;
+      repeats = count_wired_alike(layering, last->first, n, count) == count;
     }
-    if (alike)
+    if (repeats)
       last->count++;
     else
       add_segment(call, layering, from, n, 1);
@@ -450,10 +465,12 @@ struct sweep {
   const struct pz_onnx_layering *layering;
   struct pz_vec live_values; /* indices of values, in the order in which they are produced */
   uint32_t place;
-  uint32_t *last_reader; /* by value: number of the last segment so far that reads it, from 1 */
+  /* By value: number of the last visited segment that reads it, from 1, or 0 if there is none. */
+  uint32_t *last_reader;
 };
 
-/* Advances a sweep to a place. */
+/* Advances a sweep to a place: adds the values that are produced before it, and drops those that
+ * are not read at it or later. */
 static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   const struct pz_onnx_layering *layering = sweep->layering;
   for (; sweep->place < to; sweep->place++) {
@@ -499,7 +516,11 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
 static void connect_segment(struct pz_call *call, struct sweep *sweep,
                             struct pz_onnx_segment *segment, uint32_t id) {
   const struct pz_onnx_layering *layering = sweep->layering;
+  /* The smallest place from which on live values are listed even if this segment does not read
+   * them: none for inputs and its own results for outputs, but all live values if it is the
+   * last. */
   bool is_last = id == layering->segments.n;
+  uint32_t in_from = is_last ? 0 : PZ_NONE, out_from = is_last ? 0 : segment->first;
   sweep_to(call, sweep, segment->first);
   for (uint32_t place = segment->first; place < segment->first + segment->n; place++) {
     const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
@@ -508,10 +529,11 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
       if (value) sweep->last_reader[value->root] = id;
     }
   }
-  segment->in =
-      list_alive(call, sweep, id, is_last ? 0 : PZ_NONE, &segment->n_in, &segment->passing_bytes);
+  segment->in = list_alive(call, sweep, id, in_from, &segment->n_in, &segment->passing_bytes);
   sweep_to(call, sweep, segment->first + segment->n);
-  segment->out = list_alive(call, sweep, id, is_last ? 0 : segment->first, &segment->n_out, NULL);
+  segment->out = list_alive(call, sweep, id, out_from, &segment->n_out, NULL);
+  /* Inputs are listed from the latest to the earliest, so their producers, visited in reverse, are
+   * in ascending order, and equal ones are neighbours. */
   uint32_t *from = pz_alloc(call, segment->n_in, sizeof *from);
   for (uint32_t remaining = segment->n_in; remaining > 0; remaining--) {
     uint32_t source_place = pz_onnx_produced_at(layering, segment->in[remaining - 1]);

@@ -17,7 +17,8 @@ struct contents {
   int64_t n;
 };
 
-/* Returns the contents of a value, which may be NULL, with n = 0 unless all of them are known. */
+/* Returns the contents of a value if all of them are known, and otherwise contents with n = 0.  The
+ * value may be NULL. */
 static struct contents known_contents(const struct pz_onnx_value *value) {
   int64_t n;
   if (!value || value->rank < 0 || !pz_onnx_count_elements(value, &n) || n < 1)
@@ -36,8 +37,8 @@ struct new_contents {
   int64_t n; /* number of elements, or 0 if they are too many to be followed */
 };
 
-/* Allocates the contents of a result, as real numbers or as integers.  Their n is 0 if the elements
- * are too many to be followed. */
+/* Allocates the contents of a result, as real numbers (`real`) or as integers.  Their n is 0 if the
+ * elements are too many to be followed; then nothing is computed. */
 static struct new_contents allocate_contents(struct pz_call *call, struct pz_onnx_value *output,
                                              bool real) {
   struct new_contents contents = {.output = output};
@@ -257,20 +258,22 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
   struct element_map left_map = broadcast_map(left_value, output),
                      right_map = broadcast_map(right_value, output);
   for (int64_t i = 0; i < result.n; i++) {
-    int64_t left_index = mapped_index(&left_map, i), right_at = mapped_index(&right_map, i);
+    int64_t left_index = mapped_index(&left_map, i);
+    int64_t right_index = mapped_index(&right_map, i);
     bool valid;
-    if (left_index >= left.n || right_at >= right.n) return;
+    if (left_index >= left.n || right_index >= right.n) return;
     if (compares)
       valid = compare_reals(
           node->type, left.ints ? (double)left.ints[left_index] : left.reals[left_index],
-          right.ints ? (double)right.ints[right_at] : right.reals[right_at], &result.ints[i]);
+          right.ints ? (double)right.ints[right_index] : right.reals[right_index], &result.ints[i]);
     else if (real)
-      valid = combine_reals(
-          node->type, left.ints ? (double)left.ints[left_index] : left.reals[left_index],
-          right.ints ? (double)right.ints[right_at] : right.reals[right_at], &result.reals[i]);
+      valid = combine_reals(node->type,
+                            left.ints ? (double)left.ints[left_index] : left.reals[left_index],
+                            right.ints ? (double)right.ints[right_index] : right.reals[right_index],
+                            &result.reals[i]);
     else
       valid =
-          combine_ints(node->type, left.ints[left_index], right.ints[right_at], &result.ints[i]);
+          combine_ints(node->type, left.ints[left_index], right.ints[right_index], &result.ints[i]);
     if (!valid) return;
   }
   store_contents(&result);

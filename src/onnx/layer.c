@@ -154,7 +154,7 @@ static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_on
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
   int64_t elements[PZ_OP_MOST_INPUTS] = {0};
-  for (int pass = 0; pass < 2; pass++)
+  for (int pass = 0; pass < 2; pass++) /* lists the activations, then the others */
     for (uint32_t k = 0; k < node->n_in && n < PZ_OP_MOST_INPUTS - 1; k++) {
       if (!is_operand(layer, node->in[k])) continue;
       const struct pz_onnx_value *value = &layer->values[node->in[k]];
@@ -163,7 +163,8 @@ static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_on
       if (is_activation) elements[n] = local_span(layer, node->in[k], 0, value->rank);
       list[n++] = node->in[k];
     }
-  bool swaps = n == 2 && elements[1] > elements[0]; /* 0 unless it is an activation */
+  /* Only activations have a number of elements above 0 here. */
+  bool swaps = n == 2 && elements[1] > elements[0];
   list[n] = PZ_NONE;
   if (swaps) {
     uint32_t first = list[0];
@@ -199,7 +200,9 @@ static void lower_vector(const struct onnx_layer *layer, const struct pz_onnx_no
 }
 
 /* Returns the operator kind of a node with two operands, which depends on their roles: a sum with
- * data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling. */
+ * data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling.
+ * Single numbers are not among the listed operands, so Max or Min of one operand clips it like a
+ * ReLU. */
 static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   int kind = node->op->kind;
@@ -209,7 +212,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
   enum pz_onnx_role second = layer->values[list[1]].role;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_DATA) return PZ_OP_SCALE_MASK;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_PARAM) return PZ_OP_BIAS;
-  if (kind == PZ_OP_MUL && n > 2) return PZ_OP_ADD;
+  if (kind == PZ_OP_MUL && n > 2) return PZ_OP_ADD; /* Max or Min of several tensors: like a sum */
   return kind;
 }
 
@@ -217,6 +220,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
 static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                                uint32_t input) {
   int rank = layer->values[input].rank;
+  /* A fused group norm has its value in groups, samples x groups x the rest, as fourth input. */
   bool group_norm_pattern = node->fused >= 0 && node->n_in > 3;
   if (group_norm_pattern) return local_span(layer, node->in[3], 0, 2);
   if (node->fused >= 0) return rank ? local_span(layer, input, 0, rank - 1) : 1;
@@ -250,9 +254,9 @@ static void lower_norm(const struct onnx_layer *layer, const struct pz_onnx_node
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Adds a linear layer: rows of width_in values times a matrix, plus a bias unless in[2] is
- * PZ_NONE. The tensor-parallel group shares the work of an undivided layer if its input has whole
- * rows. */
+/* Adds a linear layer: rows of width_in values (in[0]) times a matrix (in[1]), plus a bias (in[2]),
+ * which may be PZ_NONE.  The tensor-parallel group shares the work of an undivided layer if its
+ * input has whole rows. */
 static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          const uint32_t in[3], int64_t width_in) {
   struct pz_builder *builder = layer->builder;
@@ -263,8 +267,8 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
   int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
   if (width_in < 1 || width_out < 1) pz_raise_size_limit(layer->call, layer->graph->file);
   bool bias = in[2] != PZ_NONE, has_entered = divide != PZ_DIVIDE_COLUMNS;
-  /* The input of a layer that is divided by columns enters a tensor-parallel region, once for each
-   * input. */
+  /* The input of a layer that is divided by columns enters a tensor-parallel region.  If another
+   * layer has entered the same input already, its result is used again. */
   const struct pz_vec *ops = &builder->graph->ops[PZ_FORWARD];
   for (uint32_t remaining = ops->n; remaining > 0 && !has_entered; remaining--) {
     const struct pz_op *op = pz_graph_op(builder->graph, PZ_FORWARD, remaining - 1);
@@ -283,6 +287,7 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
                               layer->segment->first, layer->segment->n),
       .tied_bias = bias && pz_onnx_is_tied(layer->lowering->layering, layer->values[in[2]].root,
                                            layer->segment->first, layer->segment->n)};
+  /* The group shares the work of an undivided layer if its input has whole rows on each device. */
   const struct pz_tensor *tensor = pz_graph_tensor(builder->graph, input);
   bool whole_rows = !tensor->split && tensor->n_dims == 2 && tensor->shape[1] == width_in &&
                     tensor->role == PZ_ROLE_ACTIVATION;
@@ -355,8 +360,11 @@ static void lower_gemm(const struct onnx_layer *layer, const struct pz_onnx_node
   lower_contraction(layer, node, in, dims);
 }
 
-/* Adds a convolution as the product that computes it (im2col): pixels by channels.  They are
- * pixels of the result, or of the input if the convolution is transposed. */
+/* Adds a convolution as the product that computes it (im2col).  Its m dimension is the pixels of
+ * all samples of the result, or of the input if the convolution is transposed.  The first two
+ * dimensions of the weight are output and input channels, or input and output channels if it is
+ * transposed; the others are the kernel, whose size multiplies k, or n if the convolution is
+ * transposed. */
 static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   bool transposed = strcmp(node->type, "ConvTranspose") == 0;
   uint32_t input = node->in[0], weight = node->in[1], output = node->out[0];
@@ -370,10 +378,11 @@ static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node
     pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                   "a group of %" PRId64 "; accepted: a number that divides its channels", groups);
   int64_t kernel = local_span(layer, weight, 2, rank), pixels = local_dim(layer, image, 0);
-  int64_t channels = local_dim(layer, weight, 0) / groups;
+  int64_t channels = local_dim(layer, weight, 0) / groups; /* of one group */
   multiply_size(layer, &pixels, local_span(layer, image, 2, rank));
-  struct pz_dims dims = {groups, pixels, channels, local_dim(layer, weight, 1)};
-  if (transposed) dims = (struct pz_dims){groups, pixels, local_dim(layer, weight, 1), channels};
+  struct pz_dims dims = {.batch = groups, .m = pixels};
+  dims.n = transposed ? local_dim(layer, weight, 1) : channels;
+  dims.k = transposed ? channels : local_dim(layer, weight, 1);
   multiply_size(layer, transposed ? &dims.n : &dims.k, kernel);
   lower_contraction(layer, node, in, dims);
 }
@@ -439,7 +448,7 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
   uint32_t begin = layer->segment->first, end = begin + layer->segment->n, previous = PZ_NONE;
   uint32_t root = layer->values[node->out[0]].root;
   bool is_added = layer->lowering->built_in[root] == layer->lowering->layer;
-  if (is_added) return;
+  if (is_added) return; /* together with another node that selects a part */
   struct pz_vec parts;
   pz_vec_init(&parts, layer->call->arena, sizeof(uint32_t));
   for (uint32_t c = 0; c < input->n_consumers; c++) {
@@ -447,7 +456,7 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
     const struct pz_onnx_node *consumer = pz_onnx_node(layer->graph, index);
     uint32_t place = layer->lowering->layering->place[index];
     bool in_layer = place != PZ_NONE && place >= begin && place < end;
-    bool repeated = index == previous; /* the node reads the value twice */
+    bool repeated = index == previous; /* a node that reads the value twice is listed twice */
     previous = index;
     if (repeated || index < self || !in_layer) continue;
     if (!selects_part(consumer) || consumer->in[0] != node->in[0]) continue;
@@ -577,7 +586,8 @@ static void lower_node(struct onnx_layer *layer, const struct pz_onnx_node *node
   }
 }
 
-/* Adds tensors that enter, operators, tensors that leave, and the loss in the last layer. */
+/* Builds one instance of a segment: tensors that enter the layer, its operators, tensors that leave
+ * it, and the loss in the last layer. */
 void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
   const struct pz_onnx_layer_task *task = ctx;
   struct pz_onnx_lowering *lowering = task->lowering;
@@ -624,7 +634,8 @@ void pz_onnx_build_layer(struct pz_builder *builder, void *ctx) {
   /* The loss is computed from the model's result, unless that is a loss itself, one number for
    * each sample. */
   const struct pz_onnx_value *result = &layer.values[layering->result];
-  if (result->rank < 1 || result->dim[result->rank - 1] < 2) return;
+  bool is_loss = result->rank < 1 || result->dim[result->rank - 1] < 2;
+  if (is_loss) return;
   builder->tokens = local_span(&layer, layering->result, 0, result->rank - 1);
   built->output = pz_kernel_loss(builder, built->output, false);
 }

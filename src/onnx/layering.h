@@ -19,11 +19,13 @@ struct pz_onnx_segment {
   uint32_t n_from;
 };
 
-/* The order of the operators of a graph, and its segments. */
+/* The order of the operators of a graph, and its segments.  The place of an operator is its index
+ * in `order`. */
 struct pz_onnx_layering {
   const struct pz_onnx_graph *graph;
   uint32_t *order, n; /* indices of the n nodes that become operators, in order */
-  /* how many of them are hoisted: computed from parameters alone, for several layers */
+  /* Number of hoisted operators, which come first in the order.  They are computed from parameters
+   * alone, for several layers. */
   uint32_t n_hoisted;
   uint32_t *place;        /* by node: its place in the order, or PZ_NONE */
   uint32_t *first_use;    /* by root value: the first place that reads it, or PZ_NONE */

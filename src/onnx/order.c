@@ -21,13 +21,15 @@ static bool is_vector(const struct pz_onnx_value *value) {
   return wide < 2;
 }
 
-/* Exporters store equal vectors, such as biases of zeros, once for all layers. */
+/* Returns whether each use of a vector counts as a separate parameter, because exporters store
+ * equal vectors, such as biases of zeros, once for all layers. */
 bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t id) {
   uint32_t root = pz_onnx_value(layering->graph, id)->root;
   return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, root));
 }
 
-/* A parameter belongs to the layer that reads it first. */
+/* Returns whether a parameter that operators [first, first + n) read belongs to another layer.  It
+ * belongs to the layer that reads it first. */
 bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
                      uint32_t n) {
   uint32_t first_use = layering->first_use[pz_onnx_value(layering->graph, value)->root];
@@ -110,13 +112,14 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
   for (uint32_t i = 0; i < graph->values.n; i++) dependent[i] = pz_onnx_value(graph, i)->input;
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
-    bool any = false;
+    bool reads_dependent = false;
     for (uint32_t k = 0; k < node->n_in; k++)
-      if (node->in[k] != PZ_NONE && dependent[node->in[k]]) any = true;
-    if (node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR) any = false;
+      if (node->in[k] != PZ_NONE && dependent[node->in[k]]) reads_dependent = true;
+    bool reads_size_only = node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR;
     for (uint32_t j = 0; j < node->n_out; j++)
-      if (node->out[j] != PZ_NONE) dependent[node->out[j]] = any;
+      if (node->out[j] != PZ_NONE) dependent[node->out[j]] = reads_dependent && !reads_size_only;
   }
+  /* Find the operators, and those that compute the same for all inputs. */
   mark_needed(graph, needed);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
@@ -124,6 +127,8 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
     bool invariant = !any_result_marked(node, dependent) || extends_invariant(node, position);
     position[i] = invariant ? INVARIANT : IN_ORDER;
   }
+  /* Hoist invariant nodes with two readers in the order, and the invariant nodes that hoisted ones
+   * read.  Readers are visited before the nodes that they read. */
   for (uint32_t remaining = n; remaining > 0; remaining--) {
     uint32_t i = remaining - 1;
     if (position[i] == NO_OPERATOR) continue;
@@ -188,7 +193,7 @@ void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering)
     layering->last_use[i] = PZ_NONE;
   }
   classify_nodes(call, layering->graph, position);
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; pass++) { /* lists the hoisted operators, then the others */
     bool hoisted_pass = pass == 0;
     if (!hoisted_pass) layering->n_hoisted = layering->n;
     for (uint32_t i = 0; i < n; i++) {
@@ -199,17 +204,20 @@ void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering)
     }
   }
   note_uses(call, layering);
-  /* Count the values that are alive at each place: first the differences between neighbours, modulo
-   * 2^32, then their sums. */
+  /* Count the activations that cross each place: those that are produced before it and read at it
+   * or later.  One that is produced at place p and last read at place q crosses p + 1 to q, so the
+   * count rises at p + 1 and falls at q + 1.  These differences (modulo 2^32) are summed up at the
+   * end.  Views do not count, because they have no bytes of their own. */
   for (uint32_t place = 0; place < layering->n; place++) {
     const struct pz_onnx_node *node = pz_onnx_node(layering->graph, layering->order[place]);
     for (uint32_t j = 0; j < node->n_out; j++) {
       const struct pz_onnx_value *value = pz_onnx_result(node, j);
-      if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
-      uint32_t last = layering->last_use[node->out[j]];
-      if (last == PZ_NONE) continue;
+      bool is_view = value && value->root != node->out[j];
+      if (!value || is_view || value->role != PZ_ONNX_ACTIVATION) continue;
+      uint32_t last_use = layering->last_use[node->out[j]];
+      if (last_use == PZ_NONE) continue; /* it is never read */
       layering->crossing[place + 1]++;
-      layering->crossing[last + 1]--;
+      layering->crossing[last_use + 1]--;
     }
   }
   for (uint32_t place = 1; place <= layering->n; place++)

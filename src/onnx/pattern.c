@@ -214,17 +214,19 @@ static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint3
 }
 
 /* Fuses x f(x), with additions and multiplications of numbers in between, such as SiLU and all
- * forms of GELU. `function` is the node that computes f.  The pattern ends with the product, or
- * with numbers that scale the product. */
+ * forms of GELU. `function` is the node that computes f.  Its result is followed from consumer to
+ * consumer: numbers scale or shift f(x), then a product multiplies it by x, and further numbers may
+ * scale the product.  The last node of this chain becomes the fused operator. */
 static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *function, int kind) {
   const struct pz_onnx_graph *graph = function->graph;
   if (!pz_onnx_result(function, 0) || !pz_onnx_input(function, 0)) return;
-  struct pz_onnx_node *last = NULL;
-  uint32_t source = PZ_NONE, via = function->out[0];
+  struct pz_onnx_node *last = NULL; /* last node of the pattern, at or after the product */
+  uint32_t source = PZ_NONE;        /* x, which is known from the product on */
+  uint32_t via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
     struct pz_onnx_node *node = find_only_consumer(graph, last ? last->out[0] : via, &via);
-    bool scales = is_plain(node, "Mul") || is_plain(node, "Div"),
-         shifts = is_plain(node, "Add") || is_plain(node, "Sub");
+    bool scales = is_plain(node, "Mul") || is_plain(node, "Div");
+    bool shifts = is_plain(node, "Add") || is_plain(node, "Sub");
     if (!(scales || shifts) || node->n_in != 2 || !pz_onnx_result(node, 0)) break;
     uint32_t operand = other_operand(node, via);
     bool before_product = source == PZ_NONE;
@@ -282,8 +284,8 @@ static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
   return selects && node->n_in ? node->in[0] : PZ_NONE;
 }
 
-/* Fuses x cos + rotate_half(x) sin.  `rotation` is concat(-x2, x1), where x1 and x2 are the halves
- * of x, or its even and odd columns. */
+/* Fuses a rotary embedding, x cos + rotate_half(x) sin.  `rotation` is rotate_half(x), a
+ * concatenation of -x2 and x1, where x1 and x2 are the halves of x, or its even and odd columns. */
 static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotation) {
   const struct pz_onnx_graph *graph = rotation->graph;
   uint32_t read_value;
@@ -292,6 +294,7 @@ static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotatio
   if (!is_plain(negation, "Neg") || !negation->n_in) return;
   uint32_t x = match_columns(graph, negation->in[0]);
   if (x == PZ_NONE || x != match_columns(graph, rotation->in[1])) return;
+  /* The rotation is multiplied by the sines, and the product is added to x times the cosines. */
   struct pz_onnx_node *sine_product = find_only_consumer(graph, rotation->out[0], &read_value);
   for (int i = 0; i < LONGEST && is_view(sine_product) && pz_onnx_result(sine_product, 0); i++)
     sine_product = find_only_consumer(graph, sine_product->out[0], &read_value);
@@ -329,9 +332,11 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) 
   if (bias_value->rank < 1 || bias_value->rank > result->rank ||
       pz_onnx_value(graph, product->in[1])->rank != 2)
     return;
-  for (int i = 0; i < bias_value->rank; i++)
-    if (bias_value->dim[i] != (i + 1 < bias_value->rank ? 1 : result->dim[result->rank - 1]))
-      return;
+  for (int i = 0; i < bias_value->rank; i++) {
+    bool is_last = i + 1 == bias_value->rank; /* all other dimensions of the bias must be 1 */
+    int64_t wanted = is_last ? result->dim[result->rank - 1] : 1;
+    if (bias_value->dim[i] != wanted) return;
+  }
   fuse_node(call, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
 }
 
@@ -349,7 +354,7 @@ static void remove_nan_guard(struct pz_onnx_node *node) {
   node->n_in = 1;
 }
 
-/* Each pattern starts at a characteristic node. */
+/* Tries the pattern that starts at the type of each node.  Only biases are fused if `eager`. */
 void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bool eager) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *node = pz_onnx_node(graph, i);
@@ -382,6 +387,7 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
     if (!is_plain(softmax, "Softmax") || !pz_onnx_result(softmax, 0) || !pz_onnx_input(softmax, 0))
       continue;
+    /* Follow the activation among the inputs of element-wise nodes back to the scores. */
     const struct pz_onnx_node *scores =
         find_producer(graph, skip_conversions(graph, softmax->in[0]));
     for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
@@ -412,7 +418,7 @@ void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *sum = pz_onnx_node(graph, i);
     if (!is_plain(sum, "Add") || sum->n_in != 2 || !pz_onnx_result(sum, 0)) continue;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) { /* input k may be the mask, and the other input the product */
       if (sum->in[0] == PZ_NONE || sum->in[1] == PZ_NONE) break;
       const struct pz_onnx_value *mask = pz_onnx_value(graph, sum->in[k]);
       const struct pz_onnx_value *scaled = pz_onnx_value(graph, sum->in[1 - k]);

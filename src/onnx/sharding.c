@@ -45,13 +45,15 @@ struct sharder {
   const struct pz_onnx_segment *segment;
   struct pz_onnx_sharding *sharding;
   struct pz_vec marked_values, marked_nodes; /* values and nodes that the current trial divides */
-  uint32_t trial, *trial_of; /* number of the current trial; by value: the trial that divided it */
-  /* how each value is divided, and how the input of the current node is */
-  struct divided_part *part, current_part;
-  uint32_t n_division_ends;  /* products of the trial at which a division ends */
-  uint32_t only_product;     /* the only product of a group that is tried, or PZ_NONE for all */
-  uint32_t excluded_product; /* a product that is not tried, or PZ_NONE */
-  const struct pz_onnx_node *node; /* node that the current trial follows */
+  uint32_t trial;     /* number of the current trial, an attempt to divide one group, from 1 */
+  uint32_t *trial_of; /* by value: number of the trial that divided it, or 0 */
+  struct divided_part *part;        /* by value: which part of its divided dimension is divided */
+  struct divided_part current_part; /* the same for the divided input of the current node */
+  /* Products of the trial after which values are whole again or, as classes, enter the loss. */
+  uint32_t n_division_ends;
+  uint32_t only_product;           /* node of the only product that is tried, or PZ_NONE for all */
+  uint32_t excluded_product;       /* node of a product that is not tried, or PZ_NONE */
+  const struct pz_onnx_node *node; /* node that the current trial visits */
   int64_t uneven_size;             /* the latest size that the degree does not divide */
 };
 
@@ -79,6 +81,7 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   int64_t size = sharder->values[id].dim[dim];
   struct divided_part part = {1, size};
   const struct divided_part *current = &sharder->current_part;
+  /* The dimension contains the part if its factors are: others, current->outer, current->size. */
   bool contains_part =
       current->size > 1 && size % current->size == 0 && size / current->size % current->outer == 0;
   if (contains_part) part = *current;
@@ -93,7 +96,8 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
 /* ---- following the division through nodes --------------------------------------------------- */
 
 /* Divides the reshaped form of an input: the first dimension that shares with the divided part a
- * factor which the degree divides. */
+ * factor which the degree divides.  A reshape keeps the order of the elements, so dimensions are
+ * compared by the product of the sizes before them (`begin`) and up to them (`end`). */
 static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int divided,
                                    uint32_t output) {
   const struct pz_onnx_value *from = &sharder->values[input], *to = &sharder->values[output];
@@ -127,16 +131,19 @@ static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_on
   return BLOCKED;
 }
 
-/* Returns how far the divided dimension of a node's operands is from the last one, -1 if no operand
- * is divided, or -2 if the operands are divided differently. */
+/* Results of common_distance() that are no distances. */
+enum { NONE_DIVIDED = -1, DIVIDED_DIFFERENTLY = -2 };
+
+/* Returns how far the divided dimension of a node's operands is from the last one (0 for the last
+ * one itself), NONE_DIVIDED, or DIVIDED_DIFFERENTLY.  Broadcasts align dimensions from the last. */
 static int common_distance(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  int common = -1;
+  int common = NONE_DIVIDED;
   for (uint32_t k = 0; k < node->n_in; k++) {
     int divided = divided_dim(sharder, node, k);
     if (divided < 0) continue;
     int from_right = sharder->values[node->in[k]].rank - 1 - divided;
-    if (common >= 0 && from_right != common) return -2;
-    if (common >= 0 && sharder->part[node->in[k]].outer != sharder->current_part.outer) return -2;
+    bool same_outer = sharder->part[node->in[k]].outer == sharder->current_part.outer;
+    if (common >= 0 && (from_right != common || !same_outer)) return DIVIDED_DIFFERENTLY;
     common = from_right;
   }
   return common;
@@ -152,7 +159,7 @@ static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_
     if (node->in[k] == PZ_NONE || divided_dim(sharder, node, k) >= 0) continue;
     const struct pz_onnx_value *input = &sharder->values[node->in[k]];
     int dim = input->rank - 1 - from_right;
-    if (dim < 0 || input->dim[dim] == 1) continue;
+    if (dim < 0 || input->dim[dim] == 1) continue; /* it is broadcast over the dimension */
     if (input->role == PZ_ONNX_ACTIVATION) return BLOCKED;
     if (input->role == PZ_ONNX_PARAM && divide_dim(sharder, node->in[k], dim) != FITS)
       return UNEVEN;
@@ -170,7 +177,8 @@ static bool is_linear(const struct pz_onnx_node *node) {
   return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
 }
 
-/* Divides a product of two activations along a batch dimension. */
+/* Divides a product of two activations along a batch dimension: one before the last two, which are
+ * the rows and columns of its matrices. */
 static enum outcome follow_batched_product(struct sharder *sharder,
                                            const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
@@ -212,6 +220,7 @@ static enum outcome follow_part(struct sharder *sharder, const struct pz_onnx_no
 
 /* Divides the results of a node that has a divided input, according to its pattern or type. */
 static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_node *node) {
+  /* Results inherit the divided part of the first divided input. */
   sharder->current_part = (struct divided_part){1, 0};
   for (uint32_t k = 0; k < node->n_in; k++)
     if (divided_dim(sharder, node, k) >= 0) {
@@ -306,11 +315,13 @@ static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_
  * division through the nodes that read their results. */
 static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t second) {
   uint32_t begin = sharder->segment->first, end = begin + sharder->segment->n;
-  uint32_t first = PZ_NONE, last = 0;
-  for (uint32_t at = begin; at < end; at++) {
-    if (sharder->layering->order[at] < first) first = sharder->layering->order[at];
-    if (sharder->layering->order[at] > last) last = sharder->layering->order[at];
+  uint32_t first = PZ_NONE, last = 0; /* the first and the last node of the layer */
+  for (uint32_t place = begin; place < end; place++) {
+    if (sharder->layering->order[place] < first) first = sharder->layering->order[place];
+    if (sharder->layering->order[place] > last) last = sharder->layering->order[place];
   }
+  /* Visit all nodes between them in topological order, so that inputs are divided before
+   * results. */
   for (uint32_t i = first; i <= last; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, i);
     uint32_t place = sharder->layering->place[i];
@@ -326,7 +337,7 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
       uint32_t read = sharder->values[node->in[0]].root;
       member = read == input || read == second;
     }
-    bool reads_mark = false; /* the node reads a value that this trial has divided */
+    bool reads_mark = false; /* whether the node reads a value that this trial has divided */
     for (uint32_t k = 0; k < node->n_in && !reads_mark; k++)
       reads_mark =
           divided_dim(sharder, node, k) >= 0 && sharder->trial_of[node->in[k]] == sharder->trial;
@@ -336,10 +347,12 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
       outcome = follow_node(sharder, node);
     if (outcome != FITS) return outcome;
   }
+  /* Dividing a group is useful only if its division ends, and possible only within the layer. */
   return sharder->n_division_ends && stays_inside(sharder) ? FITS : BLOCKED;
 }
 
-/* Tries a group.  Its marks are kept if it fits, and undone otherwise. */
+/* Tries to divide the products that read `input` or `second`.  The marks of the trial are kept if
+ * the group fits, and undone otherwise. */
 static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint32_t second) {
   struct pz_onnx_sharding *sharding = sharder->sharding;
   sharder->marked_values.n = 0;
@@ -395,7 +408,7 @@ static void shard_segment(struct sharder *sharder) {
       uint32_t index = sharder->layering->order[sharder->segment->first + k];
       const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
       if (!is_free_product(sharder, node)) continue;
-      if (pass >= PAIRS) n_tried++;
+      if (pass >= PAIRS) n_tried++; /* only late passes have a limit on products */
       uint32_t input = sharder->values[node->in[0]].root;
       if (pass == RESULT && sharder->values[node->out[0]].root != result_root) continue;
       if (pass == PAIRS) {
@@ -453,7 +466,8 @@ static double divided_share(const struct sharder *sharder) {
   return all > 0 ? divided / all : 0;
 }
 
-/* Divides the products layer by layer, then the tables that token ids look up. */
+/* Divides the tensors over tp devices: the products layer by layer, then the embedding tables.  A
+ * model of which too small a share can be divided is an error. */
 void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding) {
   const struct pz_onnx_graph *graph = layering->graph;
@@ -481,7 +495,7 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
              "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
              "--tp 1",
              graph->file, 100 * share, 100 * LEAST_SHARE);
-  /* Divides the tables that token ids look up by rows. */
+  /* Divide embedding tables, in which token ids from an input look up rows, by rows. */
   for (uint32_t place = 0; place < sharder.layering->n; place++) {
     const struct pz_onnx_node *node =
         pz_onnx_node(sharder.layering->graph, sharder.layering->order[place]);

@@ -6,7 +6,8 @@
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
-/* Rows for the member `asked` of an answer: first what it is about, at the end the files. */
+/* Rows for the member `asked` of an answer.  ASKED_NAMES, the model, chip and network, come first
+ * in the answer; ASKED_FILES and ASKED_WARNINGS come after the prediction. */
 #define ASKED_NAMES(S, asked)                                                                      \
   PZ_ROW_AS(S, asked.model, PZ_FIELD_TEXT, "model", NULL, "Model"),                                \
       PZ_ROW_AS(S, asked.chip, PZ_FIELD_TEXT, "chip", NULL, "Chip"),                               \
@@ -55,7 +56,7 @@ static const struct pz_field constant_fields[] = {
 };
 static const struct pz_record constant_record = PZ_RECORD(constant_fields, CONSTANT);
 
-/* An object with the source of every field of a plan. */
+/* Returns an object with the source of every field of a plan. */
 static json_t *origins(const struct pz_field_origin *fields, uint32_t n) {
   json_t *object = json_object();
   for (uint32_t i = 0; i < n; i++)
@@ -234,7 +235,8 @@ struct pz_compared_value pz_compare_values(double a, double b) {
   return (struct pz_compared_value){a, b, b - a};
 }
 
-/* An object with a compared value for each part of a step, by the name of the part. */
+/* Returns an object with the values of both runs for each part of a step, by the name of the
+ * part. */
 static json_t *write_compared_parts(const void *member) {
   const DIFF *diff = *(const DIFF *const *)member;
   const struct pz_part_info *part;
@@ -247,7 +249,7 @@ static json_t *write_compared_parts(const void *member) {
   return object;
 }
 
-/* The same for each part of the peak memory. */
+/* Returns an object with the values of both runs for each part of the peak memory. */
 static json_t *write_compared_memory(const void *member) {
   const DIFF *diff = *(const DIFF *const *)member;
   const struct pz_part_info *part;

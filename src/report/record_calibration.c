@@ -104,7 +104,7 @@ static const struct pz_record held_error_record = PZ_RECORD(held_error_fields, E
 static const struct pz_record error_record = PZ_RECORD(error_fields, ERRORS);
 
 #define CORRECTION struct pz_step_calibration
-/* Errors of the held steps, or null if none are held. */
+/* Returns the errors on the steps that are held out of the fit, or null if there are none. */
 static json_t *write_held_errors(const void *value) {
   const CORRECTION *fit = value;
   return fit->n_held ? pz_record_json(&held_error_record, &fit->held_errors) : json_null();
@@ -129,7 +129,7 @@ const struct pz_record pz_step_calibration_record = PZ_RECORD(correction_fields,
 
 /* ---- a cluster fitted to collectives -------------------------------------------------------- */
 
-/* A level of the data sheet beside what was fitted to it. */
+/* A level of the network by its data sheet, and as it was fitted to measured collectives. */
 struct fitted_level {
   const struct pz_level *level;
   const struct pz_network_level_fit *fit;

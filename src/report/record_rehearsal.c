@@ -2,7 +2,7 @@
 #include "report/records.h"
 
 #define RANK struct pz_rehearsed_rank
-/* Predicted and measured value of one measure of a rank. */
+/* Rows for the predicted and the measured value of one measure of a rank. */
 #define MEASURE(name, measure, unit)                                                               \
   static const struct pz_field name##_fields[] = {                                                 \
       PZ_ROW_AS(RANK, predicted[measure], PZ_FIELD_REAL, "predicted", unit, "Prediction"),         \

@@ -22,14 +22,14 @@ static const struct pz_field group_fields[] = {
 static const struct pz_record group_record = PZ_RECORD(group_fields, GROUP);
 
 #define RUN struct pz_run_row
-/* Whether the plan fits in memory; null for a row that was not predicted. */
+/* Returns whether the plan of a row fits in memory, or null if the row was not predicted. */
 static json_t *write_fits(const void *value) {
   const RUN *row = value;
   return row->predicted ? json_boolean(pz_prediction_fits(&row->p)) : json_null();
 }
 PZ_CODEC(fits, "true or false or null", NULL);
 
-/* A row that was not predicted has no step and no memory. */
+/* The fields of a row.  A row that was not predicted has no predicted step time and no memory. */
 static const struct pz_field run_fields[] = {
     PZ_ROW(RUN, id, PZ_FIELD_TEXT, NULL, "Row of the table"),
     PZ_ROW_AS(RUN, p.step_s, PZ_FIELD_REAL_KNOWN, "step_s", "s",

@@ -49,14 +49,15 @@ static const struct pz_record technique_record = PZ_RECORD(technique_fields, TEC
 #define SCHEDULE struct pz_layer_schedule
 #define SOLVED struct pz_solved_schedule
 
-/* The fields of a layer, which an instance does not have. */
+/* The fields of a schedule that only layers of a model have, not problem files (--instance). */
 static const struct pz_field layer_fields[] = {
     PZ_ROW(SCHEDULE, layer, PZ_FIELD_TEXT, NULL, "Layer"),
     PZ_ROW(SCHEDULE, count, PZ_FIELD_INT, NULL, "Times that the model has it"),
     PZ_ROW_NAMED(SCHEDULE, direction, "direction", direction_names, "forward or backward"),
 };
 static const struct pz_record layer_record = PZ_RECORD(layer_fields, SCHEDULE);
-/* An object with the utilisation of every resource; null: the problem does not contain it. */
+
+/* Returns an object with the utilisation of every resource, null if the problem does not use it. */
 static json_t *write_use(const void *member) {
   static const char *const keys[PZ_RESOURCES] = {"tensor", "vector", "link", "hbm", "glb", "power"};
   const SCHEDULE *schedule = member;
@@ -66,7 +67,8 @@ static json_t *write_use(const void *member) {
                         schedule->limits[i] ? json_real(schedule->use[i]) : json_null());
   return object;
 }
-/* An object with the counters of every technique that did anything. */
+
+/* Returns an object with the counters of every technique of the solver that did anything. */
 static json_t *write_statistics(const void *member) {
   const SCHEDULE *schedule = member;
   json_t *object = json_object();
@@ -83,7 +85,7 @@ PZ_CODEC(statistics, "object, technique to object", &technique_record);
 
 #define OF_SCHEDULE(f, t, key, unit, ...)                                                          \
   PZ_ROW_VIA(SOLVED, schedule, SCHEDULE, f, t, key, unit, __VA_ARGS__)
-/* A value that `c` makes from the schedule. */
+/* Row for a value that the codec `c` writes from the schedule. */
 #define MADE(name, c, ...)                                                                         \
   {                                                                                                \
     .key = (name), .type = PZ_FIELD_CUSTOM, .via = true, .via_offset = offsetof(SOLVED, schedule), \

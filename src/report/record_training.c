@@ -73,7 +73,8 @@ static const struct pz_field prediction_fields[] = {
 };
 static const struct pz_record prediction_record = PZ_RECORD(prediction_fields, PREDICTION);
 
-/* Fields in which the question is beyond all validated runs, which "; " separates. */
+/* Returns a list of the fields in which the question is beyond all validated runs.  The member is a
+ * text in which "; " separates them. */
 static json_t *write_beyond(const void *member) {
   json_t *list = json_array();
   for (const char *position = member; *position;) {
@@ -118,7 +119,7 @@ static json_t *write_fits(const void *value) {
 }
 PZ_CODEC(fits, "true or false", NULL);
 
-/* Memory of the host, which is used by plans with offloading. */
+/* Row for a figure of the host, whose memory is used by plans with offloading. */
 #define HOST(f, unit, meaning) PZ_ROW(PREDICTION, f, PZ_FIELD_REAL, unit, meaning)
 static const struct pz_field host_fields[] = {
     HOST(host_bytes, "B", "Memory of the host for each device"),
@@ -132,7 +133,7 @@ static json_t *write_host(const void *member) {
 }
 PZ_CODEC(host, "object", &host_record);
 
-/* A list with an item for every pipeline stage. */
+/* Row for a list with one element for every pipeline stage. */
 #define BY_STAGE(f, t, key, unit, ...)                                                             \
   PZ_ROW_AS(RUN, f, t, key, unit, __VA_ARGS__, .count_offset = offsetof(RUN, plan.pp),             \
             .wide_count = true)
@@ -170,8 +171,8 @@ const struct pz_record pz_training_run_record = PZ_RECORD(run_fields, RUN);
 
 /* ---- the cost of a training run ------------------------------------------------------------- */
 
-/* The times of a checkpoint and of a restart may be 0; they are written if failures were asked
- * for, so that there is a goodput. */
+/* Writes the time of a checkpoint or a restart, which may be 0, if failures were asked for: only
+ * then the goodput is above 0. */
 static json_t *write_checkpoint(const void *value) {
   const struct pz_run_cost *cost = value;
   return cost->goodput > 0 ? json_real(cost->checkpoint_s) : json_null();
@@ -183,7 +184,8 @@ static json_t *write_restart(const void *value) {
 PZ_CODEC(checkpoint, "number", NULL);
 PZ_CODEC(restart, "number", NULL);
 
-/* What was not asked for or is not known is 0 and is omitted. */
+/* Row for a field of the cost, which is omitted if it is 0 because it was not asked for or is not
+ * known. */
 #define COST(f, unit, meaning)                                                                     \
   PZ_ROW(struct pz_run_cost, f, PZ_FIELD_REAL, unit, meaning, .omitted = PZ_OMITTED_IF_EMPTY)
 static const struct pz_field cost_fields[] = {
@@ -234,6 +236,8 @@ static const struct pz_field proof_fields[] = {
 };
 const struct pz_record pz_plan_certificate_record = PZ_RECORD(proof_fields, PROOF);
 
+/* Returns the part of the step time that exceeds the same part of `best` most, or NULL if no part
+ * is longer, and sets *grown_s to the difference. */
 const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
                                          const struct pz_prediction *other, double *grown_s) {
   const struct pz_part_info *grown_part = NULL;
@@ -258,7 +262,7 @@ static const struct pz_field slower_fields[] = {
 static const struct pz_record slower_record = PZ_RECORD(slower_fields, SLOWER);
 
 #define FOUND struct pz_found_plan
-/* A list with a number of layers for every pipeline stage. */
+/* Row for a list with a number of layers for every pipeline stage. */
 #define LAYERS(f, key, meaning)                                                                    \
   PZ_ROW_AS(FOUND, f, PZ_FIELD_INT_LIST, key, NULL, meaning,                                       \
             .count_offset = offsetof(FOUND, n_stages))
@@ -285,6 +289,8 @@ static const struct pz_field found_fields[] = {
 };
 const struct pz_record pz_found_plan_record = PZ_RECORD(found_fields, FOUND);
 
+/* Returns the plan of a run with its layers by stage and, unless `best` is NULL, how much slower it
+ * is than `best`.  Returns NULL if `run` is NULL. */
 FOUND *pz_found_plan_new(struct pz_call *call, const RUN *run, const RUN *best, int64_t experts) {
   if (!run) return NULL;
   FOUND *found = pz_alloc(call, 1, sizeof *found);
@@ -343,6 +349,8 @@ static const struct pz_field placed_fields[] = {
 };
 const struct pz_record pz_placed_plans_record = PZ_RECORD(placed_fields, PLACED);
 
+/* Returns the chosen plan, which is the first of `plans`, with the plans that were not chosen and
+ * their differences from it. */
 PLACED *pz_placed_plans_new(struct pz_call *call, const struct pz_training_plans *plans) {
   PLACED *placed = pz_alloc(call, 1, sizeof *placed);
   const RUN *best = plans->runs[0];
@@ -358,7 +366,7 @@ PLACED *pz_placed_plans_new(struct pz_call *call, const struct pz_training_plans
   placed->others = others;
   placed->recompute = pz_recomputation_names[best->plan.recompute];
   if (best->plan.recompute != PZ_RECOMPUTATION_FULL) return placed;
-  /* a full recomputation of only some layers is "partial" */
+  /* Full recomputation of only some layers is called "partial", and that of no layer "none". */
   int64_t n_recomputed = 0;
   for (uint32_t k = 0; k < placed->plan->n_stages; k++)
     n_recomputed += placed->plan->recomputed_layers[k];

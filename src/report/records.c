@@ -56,7 +56,7 @@ static const char *record_name(const struct pz_record *record) {
   return NULL;
 }
 
-/* Returns what JSON contains for a field. */
+/* Returns the description of the JSON value of a field, such as "number" or "array of objects". */
 static const char *schema_type(const struct pz_field *field) {
   switch (field->type) {
   case PZ_FIELD_REAL: return "number";
@@ -94,8 +94,8 @@ struct schema {
 
 static void add_record(struct schema *schema, const char *prefix, const struct pz_record *record);
 
-/* Adds fields that stand among those of the outer object.  If a codec writes them, or they are
- * behind a pointer, all of them can be missing. */
+/* Adds the fields of a member whose fields are written among those of the outer object.  If a codec
+ * writes them, or they are behind a pointer, all of them can be missing. */
 static void add_part(struct schema *schema, const char *prefix, const struct pz_field *field) {
   bool was_optional = schema->optional;
   schema->optional = was_optional || field->codec || field->via;
@@ -141,6 +141,7 @@ static void add_record(struct schema *schema, const char *prefix, const struct p
   for (size_t i = 0; i < record->n_fields; i++) add_field(schema, prefix, &record->fields[i]);
 }
 
+/* Returns the fields of a record, and of the objects in it that have no name of their own. */
 struct pz_schema pz_record_schema(struct pz_call *call, const struct pz_record *record) {
   struct schema schema = {.call = call};
   pz_vec_init(&schema.rows, call->arena, sizeof(struct pz_schema_row));
@@ -148,6 +149,7 @@ struct pz_schema pz_record_schema(struct pz_call *call, const struct pz_record *
   return (struct pz_schema){schema.rows.items, schema.rows.n};
 }
 
+/* Returns the fields of a plan.  Lengths of lists are no fields of their own in JSON. */
 struct pz_schema pz_plan_schema(struct pz_call *call) {
   struct schema schema = {.call = call};
   pz_vec_init(&schema.rows, call->arena, sizeof(struct pz_schema_row));

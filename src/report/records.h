@@ -22,7 +22,7 @@ struct pz_schema_row {
   const char *path; /* "stages[].weight_bytes" */
   const char *type; /* what JSON contains: "number", "array of objects", "object, plan" */
   const char *unit, *meaning;
-  bool optional; /* left out where it says nothing */
+  bool optional; /* whether the field is left out where it says nothing */
 };
 struct pz_schema {
   const struct pz_schema_row *rows;
@@ -41,7 +41,7 @@ extern const struct pz_record pz_calibrated_record, pz_step_calibration_record,
 /* A factor of a part of the step: struct pz_step_factor. */
 extern const struct pz_record pz_step_factor_record;
 
-/* A built-in chip with published dies; 0: not published. */
+/* A built-in chip with published dies.  Published values are 0 if they are not known. */
 struct pz_known_die {
   const char *chip, *die;
   bool fitted;
@@ -106,7 +106,7 @@ struct pz_operator_estimate {
   double latency_s, energy_j, utilisation;
 };
 
-/* Arrays are indexed by enum pz_direction. */
+/* Operators of a layer; arrays are indexed by enum pz_direction. */
 struct pz_layer_estimate {
   const char *name;
   int64_t count;
@@ -126,7 +126,7 @@ extern const struct pz_record pz_model_estimate_record;
 /* The results of a rehearsal with the model and the chip of its plan. */
 struct pz_rehearsal_answer {
   const char *model, *chip;
-  double corrected_step_s; /* NAN: no time was measured */
+  double corrected_step_s; /* NaN if no time was measured */
   const struct pz_rehearsal *found;
 };
 extern const struct pz_record pz_rehearsal_record;
@@ -142,7 +142,8 @@ extern const struct pz_record pz_training_run_record, pz_training_memory_record,
 /* The certificate without the two reasons for which plans are excluded. */
 extern const struct pz_record pz_short_certificate_record;
 
-/* How a plan differs from the chosen one; grown_part: the part of its step that is longer by most. */
+/* How much slower a plan is than the chosen one.  grown_part is the part of its step that grows
+ * most against the chosen plan, and grown_s the seconds by which it grows. */
 struct pz_slower_plan {
   double slower, grown_s;
   const char *grown_part;
@@ -154,12 +155,12 @@ struct pz_found_plan {
   const int64_t *stage_layers, *recomputed_layers; /* by pipeline stage */
   uint32_t n_stages;
   const struct pz_slower_plan *slower;
-  int64_t ep; /* 0: the model has no experts */
+  int64_t ep; /* expert-parallel degree, or 0 if the model has no experts */
 };
 extern const struct pz_record pz_found_plan_record;
 
-/* Returns a plan beside the best one (NULL: it is the best itself); NULL if `run` is NULL.
- * `experts`: the number of experts of the model. */
+/* Returns the plan of a run with how much slower it is than `best`, which is NULL for the best plan
+ * itself.  Returns NULL if `run` is NULL.  `experts` is the number of experts of the model. */
 struct pz_found_plan *pz_found_plan_new(struct pz_call *call, const struct pz_training_run *run,
                                         const struct pz_training_run *best, int64_t experts);
 
@@ -180,7 +181,7 @@ struct pz_placed_plans *pz_placed_plans_new(struct pz_call *call,
 const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
                                          const struct pz_prediction *other, double *grown_s);
 
-/* What a question is about.  A file name is NULL if a preset is named. */
+/* The model, chip and network that a question names.  A file name is NULL if a preset is named. */
 struct pz_asked {
   const char *model, *chip, *cluster, *chip_file, *cluster_file;
   const char *warning; /* about the network, or "" */
@@ -197,7 +198,7 @@ struct pz_predict_answer {
 };
 extern const struct pz_record pz_predict_answer_record;
 
-/* The user's plan beside the best one. */
+/* A plan file of the user (--compare), and its difference from the best plan. */
 struct pz_compared_plan {
   const char *file;
   const struct pz_plan_diff *diff;
@@ -214,7 +215,8 @@ struct pz_place_answer {
 };
 extern const struct pz_record pz_place_answer_record;
 
-/* One number of devices of the answer for several. */
+/* The answer of `phaze place` for one of several numbers of devices: first the chosen plan, then
+ * the whole row, which states whether a plan fits. */
 struct pz_scaled_plan {
   const struct pz_scaling_row *row;
   const struct pz_training_run *run;
@@ -227,7 +229,7 @@ struct pz_scaled_plans {
   const struct pz_scaling_row *row;
   bool fits, stopped;
   const struct pz_plan_certificate *certificate;
-  const struct pz_scaled_plan *chosen; /* NULL: nothing fits */
+  const struct pz_scaled_plan *chosen; /* NULL if no plan fits */
 };
 struct pz_scaling_answer {
   struct pz_asked asked;
@@ -255,9 +257,10 @@ struct pz_diff_answer {
 };
 extern const struct pz_record pz_diff_answer_record;
 
-/* The answer of `phaze tune`: plans are those of plan files, which the call owns. */
+/* The answer of `phaze tune`.  Plans are JSON objects in the form of plan files, which the call
+ * owns. */
 struct pz_tuned_change {
-  const char *field; /* that changes; NULL: several */
+  const char *field; /* the only field that changes, or NULL if several do */
   const struct pz_plan_change *change;
   const json_t *plan;
 };
@@ -268,7 +271,7 @@ struct pz_tune_answer {
   const struct pz_plan_tuning *tuning;
   const struct pz_run_plan *run;
   const json_t *run_plan;
-  const struct pz_measured_step *measured; /* NULL: not measured */
+  const struct pz_measured_step *measured; /* NULL if the step was not measured */
   const struct pz_tuned_change *best, *overlapped, *changes;
   uint32_t n_changes;
 };
@@ -276,18 +279,19 @@ extern const struct pz_record pz_tune_answer_record, pz_tuned_change_record;
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-/* A schedule with the time that the solver needed; NAN: not measured. */
+/* A schedule with the time that the solver needed, which is NaN if it was not measured. */
 struct pz_solved_schedule {
   const struct pz_layer_schedule *schedule;
-  const struct pz_layer_schedule *layer; /* the same, or NULL for an instance */
+  /* The same if it is of a layer of a model, or NULL if it is of a problem file (--instance). */
+  const struct pz_layer_schedule *layer;
   double gap, solving_s;
   const char *outcome; /* "optimal" or "feasible" */
 };
 extern const struct pz_record pz_solved_schedule_record;
 
-/* What a training plan adds to the answer of `phaze schedule`. */
+/* The fields that the answer of `phaze schedule` has only for a training plan. */
 struct pz_scheduled_plan {
-  const char *cluster; /* NULL: the chip's own link */
+  const char *cluster; /* network, or NULL for the chip's own link */
   const struct pz_plan_schedules *passes;
 };
 struct pz_schedule_totals {

@@ -15,7 +15,8 @@ static const struct {
                 {pz_report_schedules, true, true},  {pz_report_baselines, true, false},
                 {pz_report_training, false, true}};
 
-/* Runs the sections that apply to the evaluator and returns the document with their datasets. */
+/* Returns the report of a result as one JSON document, with the datasets of all sections that apply
+ * to its evaluator. */
 json_t *pz_report_document(struct pz_call *call, const struct pz_result *result) {
   enum pz_objective_kind kind = result->inputs.options.objective;
   const struct pz_ratios *ratios = &pz_result_best(result)->ratios;

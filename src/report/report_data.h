@@ -19,7 +19,8 @@ struct pz_report {
   json_t *search;
 };
 
-/* Returns the document of a result that has its details. */
+/* Returns the report of a finished search as one JSON document, in the form described above.  The
+ * result must already have its details, the data that only reports need (pz_run_detail). */
 json_t *pz_report_document(struct pz_call *call, const struct pz_result *result);
 
 /* ---- for the sections ----------------------------------------------------------------------- */

@@ -267,6 +267,7 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
       pz_training_ask(call, &comparison->study->training, model, &compared->chip, &compared->net);
   struct pz_step_energy energy = {0};
   question.threads = threads;
+  /* With a deadline, the search may choose fewer devices than given, unless several numbers are. */
   bool fewest_devices =
       comparison->rent && comparison->rent->deadline_s > 0 && comparison->rent->devices.n < 2;
   if (fewest_devices) { /* the cheapest run that meets the deadline */
@@ -287,14 +288,16 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
   if (comparison->rent && best) add_rent(call, comparison, compared, best, row);
 }
 
-/* Appends the rows of a chip with each number of devices. */
+/* Appends the rows of a chip: one for every model, with each number of devices of the rent options
+ * or else with that of the study. */
 static void compare_chip(struct pz_call *call, struct chip_comparison *comparison,
                          struct compared_chip *compared, unsigned threads, json_t *rows) {
   const struct pz_choices given = {.v = {comparison->study->options.devices}, .n = 1};
   const struct pz_choices *numbers =
       comparison->rent && comparison->rent->devices.n ? &comparison->rent->devices : &given;
   for (int i = 0; i < numbers->n; i++) {
-    comparison->study->options.devices = comparison->study->training.devices = numbers->v[i];
+    comparison->study->options.devices = numbers->v[i];
+    comparison->study->training.devices = numbers->v[i];
     set_network(call, comparison, compared);
     for (uint32_t model = 0; model < comparison->study->options.n_models; model++)
       append_comparison(call, comparison, compared, model, threads, rows);

@@ -183,7 +183,7 @@ static struct pz_cold_family family_mean(const struct family_fit *fit,
 static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
                              const struct constant_grid *grid, const char *family,
                              struct pz_vec *families) {
-  uint32_t best = 0;
+  uint32_t best = 0; /* cell with the smallest mean error outside of the family */
   double least = family_mean(fit, grid->errors, family, false).mean;
   if (isnan(least)) return;
   for (uint32_t cell = 1; cell < grid->n_cells; cell++) {
@@ -192,6 +192,7 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
     if (mean < least) best = cell;
     least = fmin(least, mean);
   }
+  /* Predict all runs of the family, sampled or not, with these constants. */
   for (uint32_t i = 0; i < fit->points->n; i++)
     fit->wanted[i] = fit->used[i].chip && strcmp(fit->used[i].chip->family, family) == 0;
   struct pz_errors *errors = pz_alloc(call, fit->n_chips, sizeof *errors);
@@ -219,6 +220,7 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   fit.used = pz_alloc(call, points->n, sizeof *fit.used);
   fit.wanted = pz_alloc(call, points->n, sizeof *fit.wanted);
   fit.step_s = pz_alloc(call, points->n, sizeof *fit.step_s);
+  /* Finds the family and the class of every chip, and how densely its runs are sampled. */
   for (uint32_t i = 0; i < fit.n_chips; i++) {
     const struct pz_errors *chip_errors = &errors->chips[i];
     struct pz_chip chip;
@@ -241,6 +243,7 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
     fit.used[i] = (struct fitted_point){&fit.chips[k], n_seen[k] % fit.chips[k].stride == 0};
     n_seen[k]++;
   }
+  /* Tabulates the errors of each class of chips (enum pz_chip_execution). */
   for (int k = 0; k < PZ_CHIP_EXECUTIONS; k++)
     tabulate_errors(call, &fit, (enum pz_chip_execution)k, &grids[k]);
   /* Leaves out the family of every chip, unless an earlier chip has the same family. */

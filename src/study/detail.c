@@ -288,8 +288,10 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
                                       .direction = direction};
       schedule_layer(&work, worker, &workload->layers[i].ops[direction], known_evaluation.effort,
                      &solved);
-      pz_layer_schedule_describe(&result_call, &solved.problem, &solved.schedule, true, false,
-                                 &row);
+      const bool has_statistics = true; /* as well as ids and modes of operators */
+      const bool has_views = false;     /* operators without work */
+      pz_layer_schedule_describe(&result_call, &solved.problem, &solved.schedule, has_statistics,
+                                 has_views, &row);
       pz_append(call, out, &row);
     }
   pz_scratch_end(&work);

@@ -124,10 +124,11 @@ static struct pz_risk features_seen_without(const struct error_fit *fit, uint32_
 
 /* A run that was compared with the fit of the other sources. */
 struct left_out_run {
-  double squared_error, explained;
-  double n_unseen; /* its features that no other source has */
+  double squared_error;
+  double explained; /* sum of the fitted variances of its features */
+  double n_unseen;  /* its features that no other source has */
   double weight;
-  double ratio; /* squared error over variance, or the error of one unseen feature */
+  double ratio; /* squared error over `explained`, or the error for one unseen feature */
   uint32_t source;
 };
 
@@ -157,6 +158,7 @@ struct interval {
  * features; the error of an unseen feature from the others, with equal weight for every source. */
 static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit) {
   struct left_out_run *left_out = pz_alloc(call, fit->n, sizeof *left_out);
+  /* Compare the runs of each source with the variances that are fitted to all other sources. */
   for (uint32_t source = 0; source < fit->n_sources; source++) {
     struct pz_risk seen = features_seen_without(fit, source);
     fit_variances(fit, source);
@@ -173,7 +175,8 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
           .source = source};
     }
   }
-  uint32_t n_known = 0; /* moves the runs without unseen features to the front */
+  /* The width: move the runs without unseen features to the front, and cover most of them. */
+  uint32_t n_known = 0;
   for (uint32_t i = 0; i < fit->n; i++) {
     if (left_out[i].n_unseen != 0) continue;
     struct left_out_run known = left_out[i];
@@ -182,6 +185,7 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
     n_known++;
   }
   struct interval interval = {.squared_width = covering_ratio(left_out, n_known)};
+  /* The error of unseen features: what the interval of this width does not cover of other runs. */
   for (uint32_t i = n_known; i < fit->n; i++) {
     struct left_out_run *run = &left_out[i];
     uint32_t n_of_source = 0;
@@ -264,7 +268,8 @@ static void write_names(const struct error_fit *fit, bool chips, FILE *out) {
   }
 }
 
-/* Fits the variances and writes one row for each feature, chip and network. */
+/* Writes the table of expected errors: rows for all runs, for unseen features and for the longest
+ * sequence, and one row for each feature, chip and network. */
 void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_point *points,
                             uint32_t n, FILE *out) {
   struct pz_call work = pz_scratch(call);

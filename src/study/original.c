@@ -1,7 +1,8 @@
-/* The best chip under the assumptions of the original system. pz_original_run() first follows the
- * original's own way of looking for a chip, then searches exactly with all assumptions, with one
- * after another corrected, with none and, if asked for, with each of them alone.  Rows whose
- * assumptions give chips the same capabilities share a study. */
+/* The best chip under the assumptions of the original system, a published research program that the
+ * evaluator original repeats. pz_original_run() first follows that program's own way of looking for
+ * a chip, then searches exactly with all assumptions, with one after another corrected, with none
+ * and, if asked for, with each of them alone.  Rows whose assumptions give chips the same
+ * capabilities share a study. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 #include "core/text.h"
 #include "study/study.h"
 
-/* Sets the throughputs of a row and returns the chip that the original's own search ends with. */
+/* Runs the search procedure of the original system (pz_baseline_sweep).  Returns the chip that it
+ * ends with, and sets the memory of this chip and the throughput of every model on it in *row. */
 static struct pz_chip run_original_search(struct pz_call *call, struct pz_study *study,
                                           struct pz_original_row *row) {
   struct pz_objective objective = pz_study_objective(study, study->n_runs - 1);
@@ -28,7 +30,8 @@ static struct pz_chip run_original_search(struct pz_call *call, struct pz_study 
   return answer.chip;
 }
 
-/* Sets the throughputs and the gap of a row and returns the best chip of an exact search. */
+/* Searches the best chip for all models together exactly.  Returns this chip, and sets its memory,
+ * the throughput of every model (0 if it does not fit) and the proved gap in *row. */
 static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *study,
                                        struct pz_original_row *row) {
   uint32_t common = study->n_runs - 1;
@@ -76,7 +79,7 @@ struct original_question {
   struct pz_original *out;
 };
 
-/* Makes all rows of the answer, and runs rows with the same CAPABILITIES on one study. */
+/* Makes all rows of the answer.  Rows whose assumptions agree in CAPABILITIES run on one study. */
 static void run_original(struct pz_call *call, void *ctx) {
   struct original_question *request = ctx;
   struct pz_study_options options = pz_study_options_default();

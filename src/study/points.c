@@ -105,7 +105,7 @@ bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row) {
   return bf16 && !context_parallel && pipelined;
 }
 
-/* Adds a training run as a point with what the validation groups and compares. */
+/* Adds a training run as a point, with the columns by which the validation groups and compares. */
 static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
                     const struct pz_run_table *table, uint32_t row) {
   const struct pz_csv *csv = &table->csv;
@@ -281,7 +281,8 @@ static int compare_groups(const void *a, const void *b) {
   return (*first > *second) - (*first < *second);
 }
 
-/* Predicts operators on all threads and appends them, by group if any row names its chip. */
+/* Predicts measured operators on all threads and appends their points, sorted by group if any row
+ * names its chip.  Returns whether any row was predicted on `chip`. */
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
                              const struct pz_measured *measured, const char *chip) {
   struct pz_call work = pz_scratch(call);

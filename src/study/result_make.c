@@ -249,6 +249,8 @@ static void make_step_models(struct result_maker *maker, const struct pz_answer 
           (pz_time_part(&out->models[i].parts, part) - pz_time_part(&best_training->parts, part)) /
           best_training->step_s / out->n_models;
     }
+    /* If the objective rises, the part that shrinks most counts, otherwise the one that grows
+     * most. */
     bool smaller_change =
         out->change > 0 ? mean_change >= out->where_change : mean_change <= out->where_change;
     if (out->where && smaller_change) continue;
@@ -332,7 +334,8 @@ static void make_front(struct result_maker *maker) {
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* Fills the result: the common answer first, then those of single models, the last one first. */
+/* Fills the result with answers, neighbours of the best chip, Pareto front and reference chip.  The
+ * common answer is made first, then those of single models, the last one first. */
 void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_study *study,
                      struct pz_watch watch) {
   struct result_maker maker = {.call = call,

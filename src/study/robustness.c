@@ -16,7 +16,9 @@ static const double NEAR = 0.03;
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Returns the objective of a chip within the limits that is better than `least`, or 0. */
+/* Returns the objective of a chip if it is above `least` and the chip is within the limits, or else
+ * 0.  The models are evaluated one after another, until an upper bound of the objective, by the
+ * models so far and by bounds on the others, is too low. */
 static double value_above(struct pz_call *call, struct pz_search *search,
                           const struct pz_objective *objective, unsigned worker,
                           const struct pz_point *point, double least) {
@@ -60,7 +62,7 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
   pz_defer(call, pz_search_free, search);
 
   const struct pz_objective *objective = question->objective;
-  struct pz_moved moved = {.better = -1};
+  struct pz_moved moved = {.better = -1}; /* no candidate is better so far */
   moved.value = value_above(call, search, objective, 0, question->best, 0);
   moved.better_value = moved.value * (1 + study->options.gap);
   for (uint32_t i = 0; i < question->n; i++) {
@@ -79,9 +81,14 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
 
 /* ---- candidates ----------------------------------------------------------------------------- */
 
-enum { MOST_KINDS = 24, MOST_CANDIDATES = MOST_KINDS + PZ_MOST_STEPS * (PZ_MOST_STEPS + 1) / 2 };
+enum {
+  MOST_KINDS = 24, /* combinations of node, array and HBM whose best chips are candidates */
+  /* those, and the chips one or two different steps away */
+  MOST_CANDIDATES = MOST_KINDS + PZ_MOST_STEPS * (PZ_MOST_STEPS + 1) / 2
+};
 
-/* Move 2c sets constant c to its low end, move 2c+1 to its high end. */
+/* A move sets one constant to an end of its range: move 2c sets constant c to the low end, and move
+ * 2c + 1 to the high end. */
 enum { N_MOVES = 2 * PZ_COLD_CONSTANTS };
 
 /* The best chip of a run, its candidates, and the results of the moved constants. */

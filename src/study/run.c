@@ -222,7 +222,8 @@ struct pz_run_times pz_run_times(const struct pz_run *run) {
   return run->times;
 }
 
-/* Returns the network of the evaluator original; chips of the evaluator training have their own. */
+/* Returns the network of a search by the evaluator original, or NULL for the evaluator training,
+ * whose chips have networks of their own. */
 const struct pz_cluster *pz_run_cluster(const struct pz_run *run) {
   return run->has_study && run->study.options.evaluator != PZ_EVALUATOR_TRAINING
              ? &run->study.task.net
@@ -252,7 +253,8 @@ static double lap_s(double *since_s) {
   return elapsed;
 }
 
-/* Runs all objective runs; rounds in the store are restored instead of searched. */
+/* Runs all objective runs, one search each.  Rounds of a search that the store has are restored
+ * instead of searched again. */
 static void run_all_objectives(struct pz_call *call, struct pz_run *run,
                                const struct pz_round_store *store) {
   struct pz_study_watch watch = {run->watch, store};
@@ -281,7 +283,8 @@ static void save_result(struct pz_call *call, struct pz_run *run) {
   if (run->dir) pz_exports_write(call, run->dir, &run->result);
 }
 
-/* Loads the finished result from the directory, or else searches and saves it. */
+/* Loads the result from the directory if it is finished or read-only; otherwise searches, from the
+ * saved rounds on, and saves the result. */
 static void search_run(struct pz_call *call, void *ctx) {
   struct pz_run *run = ctx;
   pz_require(call, run, "run");
@@ -306,7 +309,8 @@ static void search_run(struct pz_call *call, void *ctx) {
   if (run->file) save_result(call, run);
 }
 
-/* Empties the result if a search fails, so that a half-made result is not taken for one. */
+/* Searches, or loads a finished result.  If that fails, the result is emptied, so that a part of
+ * one is not mistaken for a result. */
 enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
   bool had_result = run && run->result.n_answers;
   enum pz_status status = pz_border(search_run, run, err);
@@ -433,7 +437,8 @@ enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed, struct p
 
 /* ---- recomputing ---------------------------------------------------------------------------- */
 
-/* Stores of a recomputation: rounds are copied from the saved run file (or NULL) to the new one. */
+/* The stores of a recomputation.  Rounds of the searches are copied from `source`, the saved run
+ * file, to `target`, the new one.  If `source` is NULL, they are searched again. */
 struct copied_rounds {
   const struct pz_round_store *source, *target;
 };

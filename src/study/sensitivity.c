@@ -48,11 +48,11 @@ static int next_array(const struct pz_space *space, int from, bool rows, int ste
   int64_t least_change = 0;
   for (int i = 0; i < space->n_arrays; i++) {
     const struct pz_array_shape *shape = &space->array[i];
-    int64_t change =
-        step * ((rows ? shape->rows : shape->cols) - (rows ? best_array->rows : best_array->cols));
-    if ((rows ? shape->cols : shape->rows) != (rows ? best_array->cols : best_array->rows) ||
-        change <= 0)
-      continue;
+    int64_t rows_change = shape->rows - best_array->rows;
+    int64_t cols_change = shape->cols - best_array->cols;
+    int64_t change = step * (rows ? rows_change : cols_change);
+    bool other_side_differs = (rows ? cols_change : rows_change) != 0;
+    if (other_side_differs || change <= 0) continue;
     if (nearest >= 0 && change >= least_change) continue;
     nearest = i;
     least_change = change;
@@ -117,6 +117,7 @@ static void list_steps(struct sensitivity *sensitivity) {
     }
   add_array_steps(sensitivity);
 
+  /* The HBM stacks before and after those of the best chip in the list of the space. */
   int best_hbm = pz_space_kind(space, sensitivity->run->best.kind).hbm;
   for (int direction = -1; direction <= 1; direction += 2) {
     struct pz_point point = sensitivity->run->best;
@@ -127,6 +128,7 @@ static void list_steps(struct sensitivity *sensitivity) {
     snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(space, best_hbm + direction));
   }
 
+  /* The next smaller and larger memory, which only the evaluator original chooses by itself. */
   if (sensitivity->study->options.evaluator == PZ_EVALUATOR_TRAINING) return;
   const struct pz_choices *sizes = &sensitivity->study->options.hbm_gib;
   int best_size = 0;
@@ -162,7 +164,9 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
     plan->fits = pz_training_find_plan(call, study->evaluator, worker, &chip.lo, model, &found,
                                        &evaluation.dynamic_j);
     if (plan->fits) {
-      plan->step_s = evaluation.step_s = evaluation.least_s = found.p.step_s;
+      plan->step_s = found.p.step_s;
+      evaluation.step_s = found.p.step_s;
+      evaluation.least_s = found.p.step_s;
       plan->parts = found.p.parts;
       pz_plan_text(&found.plan, plan->text, sizeof plan->text);
     }

@@ -26,9 +26,8 @@ struct step_reader {
   struct pz_vec files; /* const char *: paths of all files that were read */
 };
 
-/* Records a file that the calibration has read, by its path.  The name of a model, chip or cluster
- * may be NULL or that of a
- * built-in one (may_be_built_in), which has no file. */
+/* Records the path of a file that the calibration has read.  A name that is NULL is ignored, and,
+ * if may_be_built_in, also that of a built-in model, chip or cluster, which has no file. */
 static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *name,
                           bool may_be_built_in) {
   if (!name || (may_be_built_in && !pz_file_named(name))) return;
@@ -248,11 +247,12 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   const struct pz_measured_step *step = steps.items;
   uint32_t n = steps.n;
   struct pz_step_sensitivity *sensitivity = pz_step_sensitivities(call, step, n, options->threads);
-  bool several_runs = false;
+  bool several_runs = false; /* or only repeated steps of one run */
   for (uint32_t i = 1; i < n; i++)
     if (!pz_step_repeats(&sensitivity[0], &sensitivity[i])) several_runs = true;
   struct pz_correction correction = pz_correction_fit(step, sensitivity, n, n);
   struct pz_step_residual *residuals = find_residuals(call, &steps, &correction, options->threads);
+  /* Predict every step with a fit to the other runs, if there are any. */
   for (uint32_t i = 0; i < n && several_runs; i++) {
     struct pz_correction others = pz_correction_fit(step, sensitivity, n, i);
     pz_steps_corrected(call, &step[i], 1, &others, 1, &residuals[i].left_out_s);

@@ -24,8 +24,8 @@ struct pz_study_options pz_study_options_default(void) {
       .tp = pz_choices_powers(8),
       .devices = 1024,
       .batch = 4096,
-      .state = 3,
-      .gap = -1,
+      .state = 3, /* bytes for each byte of parameters, gradients and optimizer state included */
+      .gap = -1,  /* depends on the evaluator (read_study_space) */
       .scale_up = 8,
       .outer_bytes_per_s = 50e9, /* one 400 Gb/s interface per device, as in a DGX H100 */
       .pareto_tolerance = 0.01,
@@ -248,7 +248,7 @@ static void find_reference(struct pz_call *call, void *ctx, size_t i, unsigned w
   struct pz_study *study = task->study;
   struct reference_result *out = &task->found[i];
   struct pz_progress *progress = pz_search_asked(study->search)->progress;
-  if (!(study->options.evaluator == PZ_EVALUATOR_TRAINING)) {
+  if (study->options.evaluator != PZ_EVALUATOR_TRAINING) {
     struct pz_reference *reference = &out->reference;
     *reference =
         pz_reference_of_model(call, pz_original_worker(study->evaluator, worker), (uint32_t)i);
@@ -285,7 +285,8 @@ void pz_study_find_references(struct pz_call *call, struct pz_study *study, stru
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Frees the evaluator and the search of an earlier call that was stopped, and makes new ones. */
+/* Makes the evaluator and the search, and evaluates the reference chip.  Those of an earlier call
+ * that was stopped are freed first. */
 void pz_study_start(struct pz_call *call, struct pz_study *study,
                     const struct pz_study_watch *watch) {
   bool training = study->options.evaluator == PZ_EVALUATOR_TRAINING;
@@ -340,13 +341,13 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
                                    .devices = (double)study->options.devices};
   for (uint32_t model = 0; model < study->options.n_models; model++) {
     struct pz_evaluation alone;
-    objective.batch[model] =
-        (double)(training ? study->training.model_batch[model] ? study->training.model_batch[model]
-                                                               : study->training.batch
-                          : study->options.batch);
+    int64_t batch = training ? study->training.batch : study->options.batch;
+    bool has_own_batch = training && study->training.model_batch[model];
+    objective.batch[model] = (double)(has_own_batch ? study->training.model_batch[model] : batch);
     if (common || i == model) objective.models[objective.n++] = model;
     objective.reference[model] = study->reference_step[model];
-    /* If the model does not fit on the reference chip, the throughput itself is the objective. */
+    /* If the model does not fit on the reference chip, its throughput is related to one sample per
+     * second, so that the throughput itself is the objective. */
     bool has_reference = objective.reference[model].step_s < HUGE_VAL;
     if (!has_reference) objective.reference[model].step_s = objective.batch[model];
     objective.weight[model] = study->options.weight[model];
@@ -394,10 +395,11 @@ double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
   return (double)hbm->v[hbm->n - 1];
 }
 
-/* With the evaluator original, the memory is not a property of the chip and is set here. */
+/* Sets *out to the best chip of an objective run.  With the evaluator original, the memory is not a
+ * property of the chip and is set here. */
 void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out) {
   pz_space_chip(&study->space, &run->best, out);
-  if (!(study->options.evaluator == PZ_EVALUATOR_TRAINING))
+  if (study->options.evaluator != PZ_EVALUATOR_TRAINING)
     out->hbm.bytes_per_stack = (int64_t)(hbm_gib * 0x1p30) / out->hbm.stacks;
 }

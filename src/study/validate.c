@@ -31,8 +31,10 @@ static void add_point_errors(struct pz_errors *errors, const struct pz_validatio
     pz_errors_memory(errors, point->predicted_bytes / point->measured_bytes - 1);
 }
 
-/* Returns the groups (struct pz_errors) of the points of quality ok, or of all others.  An operator
- * measured on many chips is in the group of its chip and in that of its kind on all chips. */
+/* Returns the errors of points by group, as a vector of struct pz_errors: those of the points whose
+ * quality is "ok", or (`ok` false) of all others, whose quality says why the measurement is not to
+ * be counted.  An operator from a table of many chips states in `work` the group of its kind on all
+ * chips; if its quality is ok, it counts in this group, too. */
 static struct pz_vec group_errors(struct pz_call *call, const struct pz_validation_point *points,
                                   uint32_t n, bool ok) {
   struct pz_vec groups;
@@ -42,9 +44,11 @@ static struct pz_vec group_errors(struct pz_call *call, const struct pz_validati
     if ((strcmp(point->quality, "ok") == 0) == ok)
       add_point_errors(pz_errors_find(call, &groups, point->group, point->kind), point);
   }
+  /* Groups over all chips, which follow those of single chips. */
   for (uint32_t i = 0; i < n && ok; i++) {
     const struct pz_validation_point *point = &points[i];
-    if (strcmp(point->quality, "ok") == 0 && point->kind == PZ_POINT_OPERATOR && point->work)
+    bool is_ok = strcmp(point->quality, "ok") == 0;
+    if (is_ok && point->kind == PZ_POINT_OPERATOR && point->work)
       add_point_errors(pz_errors_find(call, &groups, point->work, point->kind), point);
   }
   for (uint32_t i = 0; i < groups.n; i++) pz_errors_finish(pz_vec_at(&groups, struct pz_errors, i));
@@ -95,8 +99,9 @@ static bool has_same_plan(const struct pz_validation_point *first,
   return first->choices && second->choices && strcmp(first->choices, second->choices) == 0;
 }
 
-/* Appends how well the plans of one job are ordered, unless there are too few.  The runs of a plan
- * count once, with their median time, so that a plan measured often weighs no more than others. */
+/* Appends how well predictions order the plans of one job by step time, unless there are too few
+ * plans.  The runs of a plan count once, with their median time, so that a plan measured often
+ * weighs no more than others. */
 static void append_order(struct pz_call *call, const struct pz_validation_point *const *runs,
                          uint32_t n_runs, struct pz_vec *orders) {
   double *predicted = pz_alloc(call, n_runs, sizeof *predicted);
@@ -154,7 +159,7 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
   pz_vec_init(&orders, call->arena, sizeof(struct pz_plan_order));
   pz_vec_init(&means, call->arena, sizeof(struct pz_order_mean));
   for (uint32_t i = 0; i < n; i++) {
-    /* Collects the runs of this job, unless an earlier run has it, whose plans are ordered then. */
+    /* Collects the runs of the job of run i if it is the first run of this job. */
     uint32_t n_runs = 0;
     bool is_first = points[i].job && strcmp(points[i].quality, "ok") == 0 &&
                     points[i].predicted_s > 0 && points[i].measured_s > 0;
@@ -256,7 +261,8 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
   for (uint32_t i = 0; i < validation->n_limits; i++) {
     const struct pz_limit *limit = &validation->limits[i];
-    /* The values that the limit is compared with.  A value that does not exist is NaN. */
+    /* Find the values of the group, the total or the order of plans that has the name of the limit.
+     * A value that does not exist is NaN. */
     const char *name = limit->group;
     double values[PZ_LIMITEDS];
     for (int k = 0; k < PZ_LIMITEDS; k++) values[k] = (double)NAN;
@@ -291,7 +297,8 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   validation->n_broken = broken.n;
 }
 
-/* Reads the limits of the options; without the option, shipped data have built-in ones. */
+/* Reads the limits on errors: from the file that the options name, or built-in ones, which are for
+ * operators (option PZ_LIMITS_OPS) or, without the option, for the shipped data. */
 static void read_limits(struct pz_call *call, const struct pz_validate_options *options,
                         bool shipped, struct pz_validation *validation) {
   const char *built_in = NULL;
