@@ -97,7 +97,8 @@ struct collector {
   struct pz_map items, gemms;
 };
 
-/* Returns the index of the item that an operator belongs to, which is added if it is new. */
+/* Returns the index of the item that an operator belongs to, which is added if it is new.
+ * `in_bounds` is a call that allocates in the memory of the bounds. */
 static uint32_t find_or_add_item(struct pz_call *in_bounds, struct collector *collector,
                                  const struct pz_op *op) {
   struct pz_bounds *bounds = collector->bounds;
@@ -111,7 +112,8 @@ static uint32_t find_or_add_item(struct pz_call *in_bounds, struct collector *co
   uint32_t index = pz_map_get(&collector->items, &key, sizeof key);
   if (index != PZ_NONE) return index;
   struct item item = {.op = op, .gemm = PZ_NONE};
-  if (op->matmul_flop && !pz_op_mixes_tokens(op->kind)) {
+  bool is_gemm = op->matmul_flop && !pz_op_mixes_tokens(op->kind); /* not attention or a scan */
+  if (is_gemm) {
     item.extra = extra;
     item.gemm = pz_map_get(&collector->gemms, &op->dims, sizeof op->dims);
     if (item.gemm == PZ_NONE) {
@@ -183,21 +185,23 @@ static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
   }
 }
 
-/* Prepares the lower bounds on the step of a variant, with and without recomputation. */
+/* Prepares the lower bounds on the step of a variant, with and without recomputation.  The layers of
+ * the chain have no times here: pz_place_bound_time_s() gets them for each chip. */
 static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds,
                              uint32_t variant) {
   const struct pz_variant *model_variant = &bounds->task->portfolio->variants[variant];
   uint32_t n = model_variant->w->n_layers;
   uint32_t *counts = pz_alloc(in_bounds, n, sizeof *counts);
-  struct pz_place_width *width = pz_alloc(in_bounds, 1, sizeof *width);
+  struct pz_place_width *chain = pz_alloc(in_bounds, 1, sizeof *chain);
   struct pz_layer_time(*no_times)[2] = pz_alloc(in_bounds, n, sizeof *no_times);
   for (uint32_t i = 0; i < n; i++) counts[i] = (uint32_t)model_variant->w->layers[i].count;
-  *width = pz_place_layer_chain(in_bounds, model_variant->w, no_times, false);
+  const bool take_lower_bounds = false; /* of no_times, which are all 0 */
+  *chain = pz_place_layer_chain(in_bounds, model_variant->w, no_times, take_lower_bounds);
   for (int recompute = 0; recompute < 2; recompute++) {
     struct pz_place_problem problem = pz_task_problem(
         bounds->task, model_variant,
         (double)bounds->task->o.hbm_gib.v[bounds->task->o.hbm_gib.n - 1], recompute);
-    problem.widths = width;
+    problem.widths = chain;
     pz_place_bound_prepare(in_bounds, &problem, counts, n,
                            &bounds->lower_bound[variant][recompute]);
   }
@@ -212,7 +216,7 @@ static int compare_sizes(const void *a, const void *b) {
 /* Lists the numbers of cores of an axis and the powers of two below the largest, ascending. */
 static void list_cores(const struct pz_space *space, enum pz_axis axis, struct core_list *list) {
   int64_t on_axis[PZ_SPACE_MOST_VALUES] = {0};
-  int n = space->n[axis], count = 0;
+  int n = space->n[axis], count = 0; /* `count` includes duplicates */
   for (int i = 0; i < n; i++) {
     struct pz_point point = {0};
     struct pz_chip chip;
@@ -223,7 +227,7 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
   }
   for (int64_t power = 1; power < on_axis[n - 1]; power *= 2) list->cores[count++] = power;
   qsort(list->cores, (size_t)count, sizeof *list->cores, compare_sizes);
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < count; i++) /* keep the first of equal numbers */
     if (i == 0 || list->cores[i] != list->cores[list->n - 1])
       list->cores[list->n++] = list->cores[i];
   for (int i = 0, at = 0; i < n; i++) {
@@ -232,16 +236,18 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
   }
 }
 
-/* Returns the least core-seconds of an operator over the modes of a chip, divided by the number of
- * cores of the chip, whose index on the axis is given.  latency[i * stride] is the latency on
- * list->cores[i] cores without the `startup` seconds. */
+/* Returns the least core-seconds of an operator over the numbers of cores on which it may run: all
+ * cores of the chip, or a power of two.  The result is divided by the number of cores of the chip,
+ * which has the index `axis` on the axis.  latency[i * stride] is the latency on list->cores[i]
+ * cores without the `startup` seconds. */
 static double least_work(const struct core_list *list, int axis, const double *latency,
                          size_t stride, double startup) {
   int64_t all_cores = list->cores[list->of_axis[axis]];
   double least = HUGE_VAL;
   for (int index = 0; index <= list->of_axis[axis]; index++) {
     int64_t cores = list->cores[index];
-    bool is_mode = cores == all_cores || (cores < all_cores && (cores & (cores - 1)) == 0);
+    bool is_power_of_two = (cores & (cores - 1)) == 0;
+    bool is_mode = cores == all_cores || (cores < all_cores && is_power_of_two);
     double work = (double)cores * (startup + latency[(size_t)index * stride]);
     if (is_mode && work < least) least = work;
   }
@@ -281,7 +287,8 @@ struct shape_sweep {
   const struct pz_chip *chip;
 };
 
-/* Maps all GEMMs on one shape, within a border, because a shape may have no mapping. */
+/* Maps all GEMMs on one shape of tensor core, for all numbers of cores and sizes of the global buffer.
+ * fill_shape() runs it by pz_border(), which catches the error that the shape has no mapping. */
 static void sweep_shape(struct pz_call *call, void *ctx) {
   const struct shape_sweep *sweep = ctx;
   const struct pz_bounds *bounds = sweep->bounds;
@@ -300,8 +307,9 @@ static void sweep_shape(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Fills the table of a shape: the times of all GEMMs, and their work and HBM traffic by graph.  If
- * the mapper finds no tile for the shape, the shape is impossible, and *why is the reason. */
+/* Fills the table of a shape: the times of all GEMMs, and the sums of their work and HBM traffic over
+ * each graph.  If the mapper finds no tile for the shape, the shape is impossible, and *why is the
+ * mapper's error. */
 static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t array,
                        struct pz_error *why) {
   struct shape *shape = &bounds->shape[array];
@@ -313,6 +321,7 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   shape->impossible = status == PZ_BAD_INPUT;
   if (shape->impossible) return;
   if (status != PZ_OK) pz_raise_again(call, why);
+  /* the least work of each GEMM by number of cores, and then the sums over each graph */
   double *work = pz_alloc(call, (size_t)(shape->most_axis + 1) * bounds->gemms.n, sizeof(double));
   for (int cores = 0; cores <= shape->most_axis; cores++)
     for (uint32_t i = 0; i < bounds->gemms.n; i++)
@@ -329,7 +338,7 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
       for (size_t cores = 0; cores <= (size_t)shape->most_axis; cores++)
         shape->work_s[cores * n_graphs + k] += work[cores * n_gemms + item->gemm];
       for (size_t glb = 0; glb < n_glb; glb++)
-        shape->traffic_s[glb * n_graphs + k] +=
+        shape->traffic_s[glb * n_graphs + k] += /* extra.hbm_s is negative for shared operands */
             fmax(0, shape->hbm_s[glb * n_gemms + item->gemm] + item->extra.hbm_s);
     }
   }
@@ -346,11 +355,13 @@ static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_po
   return i;
 }
 
-/* Lists the different numbers of lanes: those of the axis, or the columns of the arrays. */
+/* Lists a chip for each different number of lanes: those of the axis, or if vector cores have as many
+ * lanes as an array has columns (PZ_SPACE_AS_COLUMNS), those of the arrays without duplicates. */
 static void list_lanes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   bool as_columns = space->value[PZ_AXIS_LANES][0] == PZ_SPACE_AS_COLUMNS;
-  for (int i = 0; i < (as_columns ? space->n_arrays : space->n[PZ_AXIS_LANES]); i++) {
+  int n_values = as_columns ? space->n_arrays : space->n[PZ_AXIS_LANES];
+  for (int i = 0; i < n_values; i++) {
     struct pz_point point = {.at = {[PZ_AXIS_LANES] = (uint8_t)i}};
     bool is_listed = false;
     if (as_columns) point = (struct pz_point){.kind = (uint32_t)i};
@@ -417,13 +428,13 @@ static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worke
   pz_progress_add(bounds->watch.progress, 1);
 }
 
-/* Allocates the tables and fills them in parallel.  Raises the error of the first shape within
- * the limit if none of them is possible. */
+/* Allocates the tables and fills them in parallel.  If the mapper finds no tile for any shape that has
+ * chips within the limit of area, raises the mapper's error for the first of these shapes. */
 static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct pz_bounds *bounds,
                         struct pz_pool *pool) {
   const struct pz_space *space = bounds->task->space;
   int n_shapes = space->n_arrays, n_used = bounds->n_lanes, n_glb = space->n[PZ_AXIS_GLB_MIB];
-  const struct pz_error *why = NULL;
+  const struct pz_error *first_error = NULL;
   struct table_filling filling = {bounds,
                                   pz_alloc(call, (size_t)n_shapes, sizeof *filling.why_impossible)};
   for (int i = 0; i < n_shapes; i++) {
@@ -451,10 +462,10 @@ static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct 
   pz_close(call, bounds->watch.progress);
   for (int i = 0; i < n_shapes; i++) {
     if (!bounds->shape[i].is_within) continue;
-    if (!bounds->shape[i].impossible) return;
-    if (!why) why = &filling.why_impossible[i];
+    if (!bounds->shape[i].impossible) return; /* at least one shape can be used */
+    if (!first_error) first_error = &filling.why_impossible[i];
   }
-  if (why) pz_raise(call, PZ_BAD_INPUT, "%s", why->message);
+  if (first_error) pz_raise(call, PZ_BAD_INPUT, "%s", first_error->message);
 }
 
 /* Releases the cost models of all workers; a pz_close_fn. */
@@ -488,7 +499,8 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
   }
   mark_used_shapes(bounds);
   collect_operators(&work, &in_bounds, bounds);
-  /* times of each graph on the link, and at the HBM without GEMMs, do not depend on the chip */
+  /* Times of collectives on the link, and HBM times of operators other than GEMMs, are the same on all
+   * chips of the space, so that those of the base chip are used. */
   pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
     struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
@@ -521,12 +533,12 @@ struct pz_bounds_at {
   const struct pz_bounds *bounds;
   bool impossible;   /* no GEMM can be mapped */
   double *latency_s; /* latency of each item on all cores */
-  /* rows of the tables by graph, or for a box rows of box_s */
+  /* by graph: the rows of the tables for the current chip, or for a box the rows of box_s */
   const double *tensor_s, *vector_s, *traffic_s;
   double *box_s;                           /* tensor_s, vector_s and traffic_s of a box */
   double *core_s, *gemm_hbm_s, *startup_s; /* least times of each GEMM in a box */
   double *fwd_s, *bwd_s;                   /* bounds of each layer of a variant */
-  /* index of each model's best variant on the chip before this one, at first 0 */
+  /* by model: the variant that had the least bound on an earlier chip, or 0 for the first variant */
   uint32_t likely_best[PZ_SEARCH_MOST_MODELS];
 };
 
@@ -620,6 +632,7 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
     lower_to_row(position->box_s + 2 * n_graphs, &shape->traffic_s[glb * n_graphs], n_graphs);
   }
   lower_to_row(position->startup_s, shape->startup_s, n_gemms);
+  /* one table, unless lanes are an axis of the space */
   for (uint32_t k = lanes_of_chip(bounds, &point); k <= lanes_of_chip(bounds, &hi); k++)
     for (size_t cores = point.at[PZ_AXIS_VECTOR_CORES]; cores <= hi.at[PZ_AXIS_VECTOR_CORES];
          cores++) {
@@ -692,13 +705,13 @@ static double variant_bound(struct pz_bounds_at *position, uint32_t variant, dou
   return saved < recomputed ? saved : recomputed;
 }
 
-/* Returns the least bound over all variants of a model.  The best variant on the last chip comes
- * first, so that most others are excluded early. */
+/* Returns the least bound over all variants of a model.  The variant with the least bound on the last
+ * chip comes first, because its bound is a limit at which the computation of the others can stop. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model) {
   if (position->impossible) return HUGE_VAL;
   const struct pz_portfolio *portfolio = position->bounds->task->portfolio;
   uint32_t first = position->likely_best[model];
-  if (!first) first = portfolio->first[model];
+  if (!first) first = portfolio->first[model]; /* no other variant has had a lesser bound yet */
   double best = variant_bound(position, first, HUGE_VAL);
   for (uint32_t variant = portfolio->first[model]; variant < portfolio->first[model + 1];
        variant++) {

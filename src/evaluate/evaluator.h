@@ -1,6 +1,7 @@
 /* The interface between a search and the ways to evaluate a model on a chip.  An evaluator is
  * one file that fills in struct pz_evaluator_ops.  The entries of a portfolio may have different
- * ones. */
+ * evaluators.  A box is a range of the space's chips: all chips between a lowest and a highest value
+ * on each axis (space/box.h). */
 #ifndef PZ_EVALUATE_EVALUATOR_H
 #define PZ_EVALUATE_EVALUATOR_H
 
@@ -21,7 +22,7 @@ struct pz_evaluation {
   /* PZ_EFFORT_NONE if no plan is below the limit; then the other members are undefined */
   enum pz_effort effort;
   double step_s;   /* step with the best plan, or HUGE_VAL if no plan fits */
-  double least_s;  /* lower bound on the step; below step_s only because of open schedules */
+  double least_s;  /* lower bound on the step; below step_s if the plan is not proved optimal */
   uint32_t n_open; /* number of schedules that are not proved optimal */
   double dynamic_j;
   /* plan of the evaluator `original`, whose layers live as long as the evaluator */
@@ -32,8 +33,8 @@ struct pz_evaluator {
   const struct pz_evaluator_ops *ops;
 };
 
-/* `worker` is one of the threads that the evaluator was made for, each of which has its own
- * caches.  Results depend on nothing but the other arguments. */
+/* The operations of an evaluator.  `worker` is the index of one of the threads that the evaluator was
+ * made for, each of which has its own caches.  Results do not depend on the worker. */
 struct pz_evaluator_ops {
   const char *name;
   /* Bounds of level 0 cost only microseconds, so that a search may use them often. */
@@ -41,14 +42,14 @@ struct pz_evaluator_ops {
   void (*free)(struct pz_evaluator *evaluator);
 
   /* Returns a lower bound on the step of every chip of the box; it may stop at a bound above
-   * enough_s.  Level 1 is tighter than level 0. */
+   * enough_s.  `level` is 0 for a cheap bound and 1 for a tighter, slower one. */
   double (*bound)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                   const struct pz_boxed *box, uint32_t model, int level, double enough_s);
   /* Returns a lower bound on the dynamic energy of all chips of the box; NULL if it is unknown. */
   double (*least_j)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                     const struct pz_boxed *box, uint32_t model);
-  /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.
-   * NULL if the evaluator cannot estimate it. */
+  /* Estimates the step of the best chip of a box.  Must follow a call of bound() with level 1 for a
+   * box that contains it.  NULL if the evaluator cannot estimate steps. */
   double (*estimate)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                      const struct pz_boxed *box, uint32_t model);
   /* Finds the best plan with a step below limit_s on the chip of a box that has only one. */

@@ -15,15 +15,15 @@ struct pz_original_worker {
   bool ignores_bounds; /* bounds do not exclude variants */
   bool is_outside;     /* the current chip is not in the space and has no bounds */
   struct pz_cost cost;
-  struct pz_bounds_at *position;
-  struct pz_box box; /* the box of `position`, if is_at_box */
-  bool is_at_box;
-  struct pz_arena arena; /* holds the records of plans */
-  uint64_t n_variants;   /* number of variants evaluated so far */
+  struct pz_bounds_at *position; /* bounds of the chip or box that the worker was moved to last */
+  bool is_at_box;                /* `position` is at `box`, and not at another chip */
+  struct pz_box box;             /* a range of chips (space/box.h), or a single one */
+  struct pz_arena arena;         /* holds the records of plans */
+  uint64_t n_variants;           /* number of variants evaluated so far */
 };
 
 /* Creates an evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().
- * With `exhaustive`, bounds skip nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space
+ * With `exhaustive`, bounds exclude no variant.  The task is borrowed.  Raises PZ_BAD_USE if the space
  * has several values on an axis other than arrays, cores, lanes and the global buffer, and
  * PZ_STOPPED when stopped. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,

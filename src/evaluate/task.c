@@ -17,18 +17,22 @@ const struct pz_assumption_info *pz_assumption_at(enum pz_assumption assumption)
   return (size_t)assumption < PZ_ASSUMPTIONS ? &table[assumption] : NULL;
 }
 
-/* The original system's mapper has its bandwidths written in its source: words of 16 bits per
- * cycle, for reads and for writes each, in total over all cores.  Its tiles divide a GEMM
- * without remainder, every operand has a local buffer of its own, sums have 16 bits, nothing is
- * double-buffered, and arrays fill in no time.  Its vector cores are described by cycles alone. */
+/* Gives a chip the on-chip bandwidths and the mapping rules of the original system if
+ * PZ_ASSUME_FIXED_BANDWIDTH is in the set; no other assumption changes the chip.
+ *
+ * The mapper of the original system (the research system Phaze, ICML 2024) has
+ * its bandwidths written in its source: words of 16 bits per cycle, for reads and for writes each, in
+ * total over all cores.  Its tiles divide a GEMM without remainder, every operand has a local buffer
+ * of its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector
+ * cores are described by cycles alone. */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *chip) {
   enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
   if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;
   double words_per_s = WORD_BYTES * chip->clock_hz;
   chip->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
   chip->glb_bytes_per_s = GLB_WORDS * words_per_s;
-  chip->glb_core_bytes_per_s = 0;
-  chip->hbm.core_bytes_per_s = 0;
+  chip->glb_core_bytes_per_s = 0; /* 0: one core may draw the full rate */
+  chip->hbm.core_bytes_per_s = 0; /* likewise */
   chip->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)chip->hbm.stacks;
   chip->rules = (struct pz_rules){
       .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};

@@ -16,7 +16,8 @@ struct pz_task_options {
   int64_t quick_steps, steps; /* limits of steps per schedule: with quick and with full effort */
 };
 
-/* Changes a chip to what assumptions of the original system's released code say. */
+/* Gives a chip the bandwidths and mapping rules of the original system's released code, if the set
+ * has that assumption (PZ_ASSUME_FIXED_BANDWIDTH). */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *chip);
 
 struct pz_original_task {

@@ -23,7 +23,7 @@ struct training {
   struct pz_training_question question;
   unsigned n_workers;
   struct pz_plan_finder **finders; /* [worker][model] */
-  /* memory of each worker for plans of chips of another class than the space's */
+  /* memory of each worker for plans of chips that launch kernels (pz_training_find_plan) */
   struct pz_arena *plan_arenas;
   /* GEMM times of each worker for all models, or NULL if they are borrowed */
   struct pz_product_times **times;
@@ -69,7 +69,8 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *questio
   return net;
 }
 
-/* Returns the question for the best plan of a model on all devices of a cluster of a chip. */
+/* Returns the question for the best plan of a model on all devices of a cluster of a chip: its plan
+ * has the values that the user fixed, and defaults where the search for plans chooses. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -87,7 +88,7 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
   if (launches_kernels) framework = pz_plan_trains_adapters(&plan) ? "nemo" : "megatron";
   plan.framework = pz_framework_find(framework);
   if (question->serial && !launches_kernels) plan.execution = PZ_EXECUTION_SERIAL;
-  if (question->whole) plan.halves = 0;
+  if (question->whole) plan.halves = 0; /* microbatches are not processed in two halves */
   plan.seq = question->model_seq[model] ? question->model_seq[model] : question->seq;
   plan.devices = question->devices;
   plan.batch = question->model_batch[model] ? question->model_batch[model] : question->batch;
@@ -96,7 +97,7 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
       pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
   struct pz_plan_question plan_question =
       pz_plan_question_make(call, &job, &plan, question->whole ? PZ_PLAN_PIN(HALVES) : 0);
-  plan_question.threads = 1;
+  plan_question.threads = 1; /* each worker of the evaluator is a thread already */
   plan_question.all_devices = true;
   plan_question.ending = question->ending;
   return plan_question;
@@ -246,8 +247,8 @@ struct fastest_plan {
   double dynamic_j;                  /* energy of a step without static power, joules */
 };
 
-/* Finds the fastest plan with a step below limit_s on a chip of the space's class.  A chip whose
- * buffers cannot hold a tile has none. */
+/* Finds the fastest plan with a step below limit_s on a chip whose cores are scheduled, as all chips
+ * of a space are.  A chip whose buffers cannot hold a tile has no plan. */
 static struct fastest_plan find_fastest(struct pz_call *call, struct training *training,
                                         unsigned worker, const struct pz_chip *chip, uint32_t model,
                                         double limit_s) {
@@ -266,17 +267,19 @@ static struct fastest_plan find_fastest(struct pz_call *call, struct training *t
   return fastest;
 }
 
-/* Returns the best plan of a model on the only chip of a box, with its energy. */
+/* Returns the best plan of a model on the chip of a box that has only one, so that its smallest chip
+ * (chip->lo) is that chip.  If no plan is found, none fits, or there is a limit and every step is at
+ * least limit_s; only in the second case is the effort PZ_EFFORT_NONE. */
 static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
                                               double limit_s) {
   struct training *training = (struct training *)evaluator;
   struct fastest_plan fastest = find_fastest(call, training, worker, &chip->lo, model, limit_s);
+  bool has_limit = limit_s < HUGE_VAL;
   if (!fastest.found)
-    return (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
-                                  .step_s = HUGE_VAL,
-                                  .least_s = limit_s};
+    return (struct pz_evaluation){
+        .effort = has_limit ? PZ_EFFORT_NONE : effort, .step_s = HUGE_VAL, .least_s = limit_s};
   double step_s = fastest.found->p.step_s;
   return (struct pz_evaluation){.effort = effort,
                                 .step_s = step_s,
@@ -285,8 +288,8 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
                                 .dynamic_j = fastest.dynamic_j};
 }
 
-/* Finds the best plan of a model on a chip.  Plan finders handle chips of one class only, so that a
- * chip of another class than those of the space needs a search of its own. */
+/* Finds the best plan of a model on a chip.  The plan finders handle only chips whose cores are
+ * scheduled, so that a chip that launches kernels (a GPU) needs a search of its own. */
 bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
                            double *dynamic_j) {

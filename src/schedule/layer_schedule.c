@@ -10,8 +10,8 @@ const char *const pz_solver_names[] = {"exact", "ilp", NULL};
 
 /* ---- describing a schedule ------------------------------------------------------------------ */
 
-/* Describes a schedule by its times, operators, and if `whole` is set, by statistics.  `views` adds
- * operators without work, such as reshapes. */
+/* Describes a schedule by its times and operators, and if `whole` is set, also by the mode and the
+ * resources of each operator and by statistics.  `views` adds operators without work, such as reshapes. */
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
                                 struct pz_layer_schedule *out) {
@@ -40,9 +40,10 @@ void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *p
     op->tensor_held = mode->use[PZ_TENSOR_CORES];
     op->vector_held = mode->use[PZ_VECTOR_CORES];
     op->energy_j = mode->energy_j;
-    for (enum pz_resource r = 0; r < PZ_RESOURCES; r++)
-      op->used[r] =
-          (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
+    for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) {
+      int unit = r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS; /* cores and link; bandwidths and power */
+      op->used[r] = (double)pz_task_use(task, slot->mode, r) / unit;
+    }
   }
   if (!whole) return;
   out->serial_s = pz_problem_serial(problem);

@@ -57,8 +57,11 @@ static void generate_columns(struct exact_solver *solver, int64_t steps) {
   pz_bound_tighten(context);
 }
 
+enum tree_search { DEPTH_FIRST, BEST_FIRST };
+
 /* Runs best-first or depth-first search, or the other one if that is switched off. */
-static void search_tree(struct pz_context *context, bool best_first, int64_t steps) {
+static void search_tree(struct pz_context *context, enum tree_search kind, int64_t steps) {
+  bool best_first = kind == BEST_FIRST;
   const struct pz_techniques *techniques = context->techniques;
   if (!techniques->depth_first && !techniques->best_first) return;
   if (best_first && !techniques->best_first) best_first = false;
@@ -76,11 +79,11 @@ static void search_tree(struct pz_context *context, bool best_first, int64_t ste
 static void prove(struct exact_solver *solver, bool local_search_improved, int64_t end) {
   struct pz_context *context = solver->context;
   bool second_round = solver->limit == SECOND_ROUND;
-  context->derived = context->derived && context->energy_heads;
+  context->derived = context->derived && context->energy_heads; /* else derive heads again */
   context->energy_heads = true;
   if (second_round && context->n_modes > 2 * context->problem->n) {
     pz_bound_tighten(context);
-    search_tree(context, true, (end - context->steps) / MANY_MODES_TRIAL);
+    search_tree(context, BEST_FIRST, (end - context->steps) / MANY_MODES_TRIAL);
     if (pz_open(context)) generate_columns(solver, (end - context->steps) / MANY_MODES_COLUMNS);
   } else {
     generate_columns(solver, context->most_steps - context->steps);
@@ -91,7 +94,7 @@ static void prove(struct exact_solver *solver, bool local_search_improved, int64
       end = context->steps + (solver->limit < left / 2 ? solver->limit : left);
     }
   }
-  if (pz_open(context)) search_tree(context, true, end - context->steps);
+  if (pz_open(context)) search_tree(context, BEST_FIRST, end - context->steps);
 }
 
 /* Runs local search for its share of the round, and then tries to prove the incumbent.  Problems
@@ -100,7 +103,8 @@ static void run_round(struct exact_solver *solver) {
   struct pz_context *context = solver->context;
   int64_t limit = solver->limit, left = context->most_steps - context->steps;
   /* A round that would use half of the steps that are left uses all of them. */
-  int64_t local_steps = limit < left / 2 ? limit : left, end = context->steps + local_steps;
+  int64_t round_steps = limit < left / 2 ? limit : left, end = context->steps + round_steps;
+  int64_t local_steps = round_steps; /* the share of local search */
   double incumbent_before_s = context->incumbent_s;
   if (limit == SECOND_ROUND) pz_two_machine_bound(context);
   if (context->problem->n <= PZ_TREE_MOST_TASKS) {
@@ -113,14 +117,15 @@ static void run_round(struct exact_solver *solver) {
   pz_bound_tighten(context);
   if (!pz_open(context)) return;
   if (limit <= FIRST_ROUND)
-    search_tree(context, false, end - context->steps + 1);
+    search_tree(context, DEPTH_FIRST, end - context->steps + 1);
   else
     prove(solver, context->incumbent_s < incumbent_before_s, end);
 }
 
 /* ---- all rounds ----------------------------------------------------------------------------- */
 
-/* Finds a schedule by the solver of the options, and checks it. */
+/* Finds a schedule by the solver of the options, and checks it.  The exact solver runs rounds of
+ * increasing limits until the incumbent is proved optimal or the steps are used up. */
 struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                                     const struct pz_solve_options *options) {
   struct pz_call work = pz_scratch(call);

@@ -131,7 +131,8 @@ static void tighten_tails(struct energy_reasoning *reasoning) {
 }
 
 /* Raises heads and tails by energy, and returns a lower bound on the makespan.  If tasks are left
- * out, raises only tails and returns 0.  Does nothing if there are too many tasks. */
+ * out (left_out is not NULL), raises only tails and returns 0, which is no bound.  With more than
+ * MAX_ENERGY_TASKS tasks, does nothing and returns 0. */
 static double tighten_by_energy(struct pz_context *context, const bool *left_out) {
   uint32_t n = context->problem->n;
   double bound = 0;
@@ -162,7 +163,7 @@ static double tighten_by_energy(struct pz_context *context, const bool *left_out
     }
   }
   tighten_tails(&reasoning);
-  if (!left_out) {
+  if (!left_out) { /* the bound of the whole problem */
     reasoning.n_items = 0;
     for (uint32_t i = 0; i < n; i++)
       insert_item(&reasoning, context->head_s[i], context->tail_s[i], i);
@@ -268,13 +269,13 @@ double pz_duals_sum(const struct pz_context *context, const double *rate, double
   return sum;
 }
 
-/* Derives the dual values, tightens heads and tails by energy, and raises the lower bound by all of
- * these.  `scratch` has room for all tasks. */
+/* Raises the lower bound in four ways: by the dual values of the modes that are left, by tightening
+ * heads and tails by energy, by the longest path, and by energy.  `scratch` has room for all tasks. */
 static void derive_bounds(struct pz_context *context, struct keyed_task *scratch) {
   const struct pz_techniques *techniques = context->techniques;
   struct pz_duals *duals = &context->duals;
   double bound = 0;
-  /* modes of least value may have been eliminated */
+  /* the least rate times duration of a task grows if the mode that has it was eliminated since */
   duals->sum = pz_duals_sum(context, duals->rate, duals->least);
   pz_update_bound(context, duals->sum, PZ_T_column_generation);
   if (context->energy_heads && techniques->head_tail_tightening) {

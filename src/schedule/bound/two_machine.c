@@ -28,11 +28,12 @@ static void add_task(const struct pz_context *context, struct partition *partiti
   for (uint32_t d = 0; d <= partition->largest_difference; d++) next_cost[d] = INT64_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
     if (context->eliminated[context->first_mode[i] + m]) continue;
+    /* in time units, rounded to the nearest integer */
     int64_t duration = (int64_t)(task->modes[m].duration / context->time_unit + 0.5);
     int32_t n_cores = task->modes[m].use[resource];
     for (int64_t d = 0; d <= partition->largest_difference; d++) {
       if (cost[d] == INT64_MAX) continue;
-      if (n_cores != 1) {
+      if (n_cores != 1) { /* on both cores or on none: the difference does not change */
         next_cost[d] = pz_min(next_cost[d], cost[d] + duration * n_cores);
         continue;
       }

@@ -33,7 +33,7 @@ enum {
   MOST_NODES = 20000   /* tuned: limit otherwise */
 };
 
-/* Cost of a subset with an eliminated mode; other subsets cost 1. */
+/* Cost of a column whose subset has an eliminated mode, so that solutions avoid it; others cost 1. */
 static const double BANNED_COST = 1e3;
 
 _Static_assert((int)PZ_COLGEN_MOST_TASKS <= (int)PZ_SUBSET_MOST_TASKS, "subsets hold every task");
@@ -101,9 +101,9 @@ static bool add_improving_subsets(struct pz_colgen *colgen, int64_t most_nodes) 
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Builds the model: a row for each task that takes time, a column for each mode alone, and a
+/* Builds the linear program: a row for each task that takes time, a column for each mode alone, and a
  * column for each subset that the incumbent runs concurrently at the start of a task.  Durations
- * are in units of the average task. */
+ * are in units of about the average task (`unit`), and each row is multiplied by the task's least one. */
 static void build_model(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   const struct pz_problem *problem = colgen->problem;
@@ -125,7 +125,7 @@ static void build_model(struct pz_colgen *colgen) {
   for (uint32_t mode = 0; mode < context->n_modes; mode++)
     if (colgen->duration[mode] > 0 && colgen->row[colgen->task_of[mode]] != PZ_NONE)
       add_column(colgen, &mode, 1);
-  for (uint32_t i = 0; i < problem->n; i++) {
+  for (uint32_t i = 0; i < problem->n; i++) { /* the tasks that run when task i starts */
     struct pz_subset *subset = &colgen->pricing.current;
     subset->n = 0;
     for (uint32_t k = 0; k < problem->n; k++)
@@ -197,7 +197,7 @@ static void generate_columns(struct pz_colgen *colgen) {
           in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / duration : 0;
     }
     pz_pricing_begin(pricing);
-    bool added =
+    bool added = /* a thorough search only if the quick one finds nothing */
         add_improving_subsets(colgen, FEW_NODES) || add_improving_subsets(colgen, MOST_NODES);
     double largest_value = fmax(1, pricing->upper_bound);
     double bound = pz_duals_sum(context, pricing->rate, NULL) / largest_value;
@@ -254,7 +254,7 @@ void pz_colgen_round(const struct pz_colgen *colgen, int64_t draws) {
   for (uint32_t i = 0; i < n; i++) priority[i] = context->tail_s[i] + context->least_s[i];
   for (int64_t draw = 1; draw <= draws && pz_open(context); draw++) {
     for (uint32_t i = 0; i < n; i++) {
-      double left = fmod((double)draw * GOLDEN_RATIO * (i + 1), 1);
+      double left = fmod((double)draw * GOLDEN_RATIO * (i + 1), 1); /* the random number */
       for (uint32_t m = 0; m < colgen->problem->tasks[i].n_modes; m++) {
         double share = context->lp_share[context->first_mode[i] + m];
         if (share < 1e-9) continue;

@@ -1,4 +1,5 @@
-/* Solves the pricing problem (pricing.h) by branch and bound.
+/* Finds feasible subsets of largest value (the pricing problem, pricing.h) by branch and bound.  A choice is a task in a
+ * mode; its rate is the mode's dual value per time; the value of a subset is the sum of the rates of its choices.
  *
  * pz_pricing_init() finds what does not depend on rates: which tasks are incompatible, and a cover of the tasks by chains
  * of the precedence relation, of which a subset has at most one task each.  pz_pricing_begin() sorts the choices by their
@@ -27,8 +28,9 @@ static void find_chains(struct pz_call *call, struct pz_pricing *pricing) {
   uint32_t *previous = pz_alloc(call, n, sizeof *previous); /* the task before it on that path */
   pz_bits_order(pricing->problem, incompatible, successors);
   for (uint32_t i = 0; i < n; i++) chain[i] = PZ_NONE;
+  /* find the longest path through tasks without a chain, until it has a single task */
   for (bool again = n > 0; again;) {
-    uint32_t last = PZ_NONE;
+    uint32_t last = PZ_NONE; /* last task of the longest path */
     for (uint32_t i = 0; i < n; i++) {
       if (chain[i] != PZ_NONE) continue;
       length[i] = 1;
@@ -205,7 +207,8 @@ void pz_pricing_reset(struct pz_pricing *pricing) {
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
 /* Sets for each of n extensions an upper bound on the value that it and those after it can add.  The
- * bound is the sum over chains of the largest rate, or the Lagrangian bound if that is lower. */
+ * bound is the sum over chains of the largest rate, or the Lagrangian bound if that is lower: the
+ * multipliers of the part times the residual capacity, plus the largest reduced rate of each chain. */
 static void bound_extensions(struct pz_pricing *pricing, struct pz_extension *extensions,
                              uint32_t n, const int32_t residual[PZ_RESOURCES], int part) {
   double by_rate = 0, by_multiplier = 0;
@@ -215,7 +218,7 @@ static void bound_extensions(struct pz_pricing *pricing, struct pz_extension *ex
     uint32_t chain = pricing->choices[extensions[k].choice].chain;
     pricing->most_rate[chain] = pricing->most_reduced[chain] = 0;
   }
-  for (uint32_t k = n; k-- > 0;) {
+  for (uint32_t k = n; k-- > 0;) { /* from the last extension, so that sums cover those after k */
     const struct pz_choice *choice = &pricing->choices[extensions[k].choice];
     double *most_rate = &pricing->most_rate[choice->chain];
     double *most_reduced = &pricing->most_reduced[choice->chain];
@@ -283,8 +286,8 @@ static void try_choice(struct pz_pricing *pricing, uint32_t k, const struct pz_e
   current->value = value_before;
 }
 
-/* Extends the current subset by each choice in `from` that can run concurrently with it, in the order
- * of descending rates.  The best subset is stored in pricing->best. */
+/* Extends the current subset by each of the n_from choices in `from` that can run concurrently with it,
+ * in the order of descending rates.  The best subset is stored in pricing->best. */
 static void extend_subset(struct pz_pricing *pricing, const struct pz_extension *from,
                           uint32_t n_from, const struct pz_bits *incompatible,
                           const int32_t residual[PZ_RESOURCES], int part) {
@@ -297,7 +300,7 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
     memcpy(best->mode, current->mode, current->n * sizeof *current->mode);
   }
   struct pz_extension *extensions = &pricing->extensions[(size_t)current->n * pricing->n_choices];
-  uint32_t n = 0;
+  uint32_t n = 0; /* extensions that fit beside the current subset */
   for (uint32_t k = 0; k < n_from; k++) {
     const struct pz_choice *choice = &pricing->choices[from[k].choice];
     if (!pz_bits_has(incompatible, choice->task) && pz_mode_fits(residual, &choice->chosen_mode))
@@ -307,11 +310,11 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
   bound_extensions(pricing, extensions, n, residual, part);
   for (uint32_t k = 0; k < n; k++) {
     double most = current->value + extensions[k].most;
-    if (most <= best->value) {
+    if (most <= best->value) { /* then those after k cannot improve the best subset either */
       pricing->n_cut += extensions[k].by_multipliers;
       return;
     }
-    if (pricing->nodes > pricing->most_nodes) {
+    if (pricing->nodes > pricing->most_nodes) { /* give up; `most` bounds what was not searched */
       pricing->upper_bound = pz_fmax(pricing->upper_bound, most);
       return;
     }

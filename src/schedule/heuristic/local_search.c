@@ -79,19 +79,23 @@ struct task_list {
   uint32_t n;
 };
 
-/* Returns the tasks that must be placed before task i, or if `before` is false, those that wait for
- * it: its predecessors and its successors, or the reverse in a backward schedule. */
-static struct task_list neighbours(const struct local_search *search, uint32_t i, bool before) {
+enum placed { PLACED_BEFORE, PLACED_AFTER };
+
+/* Returns the tasks that must be placed before task i, or those that must be placed after it: its
+ * predecessors and its successors, or the reverse in a backward schedule. */
+static struct task_list neighbours(const struct local_search *search, uint32_t i,
+                                   enum placed placed) {
   const struct pz_task *task = &search->context->problem->tasks[i];
-  return before == search->backward ? (struct task_list){task->succ, task->n_succ}
-                                    : (struct task_list){task->pred, task->n_pred};
+  bool are_successors = (placed == PLACED_AFTER) != search->backward;
+  return are_successors ? (struct task_list){task->succ, task->n_succ}
+                        : (struct task_list){task->pred, task->n_pred};
 }
 
 /* Places a task at its earliest start in its mode, or if that is ANY_MODE, in the mode in which
  * it ends first. */
 static void place_task(struct local_search *search, uint32_t i) {
   const struct pz_task *task = &search->context->problem->tasks[i];
-  struct task_list before = neighbours(search, i, true);
+  struct task_list before = neighbours(search, i, PLACED_BEFORE);
   double ready = 0;
   struct pz_slot best = {0, DBL_MAX, 0};
   for (uint32_t k = 0; k < before.n; k++) ready = fmax(ready, search->slots[before.tasks[k]].end);
@@ -142,8 +146,8 @@ static void reverse_times(struct local_search *search, double makespan) {
   }
 }
 
-/* Places all tasks, always the ready task of highest priority next.  A better schedule becomes the
- * incumbent.  Returns the makespan, or DBL_MAX if the schedule is better but not valid. */
+/* Places all tasks, always the ready task of highest priority next.  A schedule that is better than the
+ * incumbent replaces it, if its milestones fit.  Returns the makespan, or DBL_MAX if they do not. */
 static double generate_schedule(struct local_search *search) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n, n_ready = 0, *ready = search->ready;
@@ -151,7 +155,7 @@ static double generate_schedule(struct local_search *search) {
   bool valid = true;
   pz_profile_clear(&search->profile);
   for (uint32_t i = 0; i < n; i++) {
-    search->n_waiting[i] = neighbours(search, i, true).n;
+    search->n_waiting[i] = neighbours(search, i, PLACED_BEFORE).n;
     if (!search->n_waiting[i]) ready[n_ready++] = i;
   }
   while (n_ready) {
@@ -162,7 +166,7 @@ static double generate_schedule(struct local_search *search) {
     ready[best] = ready[--n_ready];
     place_task(search, next);
     makespan = fmax(makespan, search->slots[next].end);
-    struct task_list after = neighbours(search, next, false);
+    struct task_list after = neighbours(search, next, PLACED_AFTER);
     for (uint32_t k = 0; k < after.n; k++) {
       uint32_t waiting = after.tasks[k];
       search->n_waiting[waiting]--;
@@ -172,7 +176,7 @@ static double generate_schedule(struct local_search *search) {
   context->steps += n / TASKS_PER_STEP + 1;
   if (pz_better(context, makespan, context->incumbent_s)) {
     if (search->backward) reverse_times(search, makespan);
-    valid = milestones_fit(search);
+    valid = milestones_fit(search); /* in the order of time, not in reverse */
     if (valid) pz_update_incumbent(context, search->slots, makespan, search->credit);
     if (search->backward) reverse_times(search, makespan);
   }
@@ -189,7 +193,7 @@ static double justify(struct local_search *search) {
   int64_t steps_before = search->context->steps;
   enum pz_technique credit = search->credit;
   search->credit = PZ_T_justification;
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; pass++) { /* from the other end, and back in the first direction */
     for (uint32_t i = 0; i < n; i++) search->priority[i] = search->slots[i].end;
     search->backward = !search->backward;
     makespan = generate_schedule(search);
@@ -299,6 +303,7 @@ static void try_rules(struct local_search *search) {
   static const double leads[] = {0, 0.1, 0.4};
   const struct pz_context *context = search->context;
   prioritise_by_path(search, 0);
+  /* RULE_FASTEST, and then the surrogate resources */
   for (int rule = RULE_FASTEST; rule < PZ_MIXES && pz_open(context); rule++) {
     choose_modes(search, rule);
     generate_schedule(search);
@@ -335,7 +340,7 @@ static uint32_t draw_mode(struct local_search *search, uint32_t i) {
   if (n == 0) return current;
   if (n == 1) return list[0];
   if (draw(search, 2)) {
-    double left = draw(search, 1000) / 1000.0;
+    double left = draw(search, 1000) / 1000.0; /* a mode is drawn with its share as probability */
     for (uint32_t k = 0; k < n; k++) {
       left -= context->lp_share[first_mode + list[k]];
       if (left < 0) return list[k];
@@ -354,19 +359,21 @@ static void make_move(struct local_search *search) {
   uint32_t moved = draw(search, problem->n);
   if (problem->tasks[moved].n_modes > 1 && draw(search, 2)) {
     uint32_t mode = draw_mode(search, moved);
-    bool all_alike = draw(search, 3) == 0;
+    bool all_with_same_modes = draw(search, 3) == 0;
     for (uint32_t i = 0; i < problem->n; i++)
-      if (i == moved || (all_alike && search->same_modes[i] == search->same_modes[moved]))
+      if (i == moved || (all_with_same_modes && search->same_modes[i] == search->same_modes[moved]))
         search->mode[i] = mode;
     if (draw(search, 2)) return;
   }
   uint32_t other = draw(search, problem->n);
+  /* small, so that the task mostly comes next to the other one in the order of priorities */
   double distance = 1e-6 * search->context->scale * (1 + draw(search, 1000)) / 1000;
   search->priority[moved] = search->priority[other] + (draw(search, 2) ? distance : -distance);
 }
 
-/* Runs a pass of threshold accepting until this step, from the incumbent or from a random choice.
- * Moves are undone if they lengthen the schedule by more than a shrinking threshold. */
+/* Runs a pass of threshold accepting up to the step `until`, from the incumbent or from random modes
+ * and priorities.  Each iteration makes one to three moves, and undoes them if the schedule becomes
+ * longer by more than a random threshold whose maximum shrinks to 0. */
 static void run_pass(struct local_search *search, int64_t until, bool from_random) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n;
@@ -400,7 +407,9 @@ static void run_pass(struct local_search *search, int64_t until, bool from_rando
 
 /* Improves the incumbent in about this number of steps, or makes the first one. */
 void pz_local_search(struct pz_context *context, int64_t steps) {
-  static const int list_rules[] = {RULE_FASTEST, 0, 1, 5}; /* for large problems */
+  /* rules for large problems: the fastest mode, or least energy by the surrogate resources 0 (tensor
+   * cores), 1 (vector cores) and 5 (half of each) */
+  static const int list_rules[] = {RULE_FASTEST, 0, 1, 5};
   struct pz_call scratch = pz_scratch(context->call);
   struct local_search search = local_search_new(&scratch, context);
   bool first = context->incumbent_s >= DBL_MAX;
@@ -433,7 +442,8 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
       for (int64_t pass = 1; pass <= passes && pz_open(context); pass++) {
         int64_t pass_steps = (end - context->steps) / (passes + 1 - pass);
         search.backward = pass % 2 == 0;
-        run_pass(&search, context->steps + pass_steps, is_long && pass % 3 != 0);
+        bool from_random = is_long && pass % 3 != 0;
+        run_pass(&search, context->steps + pass_steps, from_random);
       }
       context->count[PZ_T_local_search].calls++;
       context->count[PZ_T_local_search].steps += context->steps - steps_before;

@@ -35,7 +35,7 @@ struct ilp_model {
   bool handovers[PZ_RESOURCES]; /* resources whose handovers are modelled */
 };
 
-/* Returns the column of "task i ends before task j starts", or PZ_NONE if precedence decides it. */
+/* Returns y_ij, the column of "task i ends before task j starts", or PZ_NONE if precedence decides it. */
 static uint32_t order_column(const struct ilp_model *model, uint32_t i, uint32_t j) {
   return model->order_column[(size_t)i * model->problem->n + j];
 }
@@ -102,8 +102,8 @@ static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
   return pz_mode_fits(residual, a);
 }
 
-/* Adds a row by which task i in mode m and task j in the modes that do not fit beside it run one
- * after the other. */
+/* Adds a row by which task i in mode m and task j in the modes m' that do not fit beside it run one
+ * after the other: y_ij + y_ji >= x_im + sum x_jm' - 1.  The sum is 1 if no mode of j fits. */
 static void add_conflict_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t m) {
   const struct pz_mode *mode = &model->problem->tasks[i].modes[m];
   const struct pz_task *other = &model->problem->tasks[j];
@@ -141,8 +141,8 @@ static void add_pair_rows(struct ilp_model *model) {
     }
 }
 
-/* Adds y_ij + y_jk - 1 <= y_ik.  Precedence makes some of these constants, and the row is left
- * out if it always holds. */
+/* Adds y_ij + y_jk - y_ik <= 1.  Where precedence decides an order, its variable is a constant, which is
+ * moved to the right side.  The row is left out if it always holds. */
 static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t k) {
   const uint32_t from[] = {i, j, i}, to[] = {j, k, k};
   static const double sign[] = {1, 1, -1};
@@ -150,10 +150,11 @@ static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, 
   for (int term = 0; term < 3; term++) {
     if (order_column(model, from[term], to[term]) != PZ_NONE) continue;
     bool is_one = pz_bits_has(&model->predecessors[to[term]], from[term]);
-    if (term < 2 && !is_one) return;
+    if (term < 2 && !is_one) return; /* y_ij or y_jk is 0 */
     right -= sign[term] * is_one;
   }
-  if (right > 1.5 || model->lp.rows.n > MAX_ROWS_WITH_TRANSITIVE) return;
+  bool always_holds = right > 1.5; /* the right side is 2, because y_ik is 1 */
+  if (always_holds || model->lp.rows.n > MAX_ROWS_WITH_TRANSITIVE) return;
   uint32_t row = pz_lp_add_row(&model->lp, PZ_LP_AT_MOST, right, "chain_%u_%u_%u", i, j, k);
   for (int term = 0; term < 3; term++) {
     uint32_t column = order_column(model, from[term], to[term]);
@@ -170,15 +171,18 @@ static int32_t largest_use(const struct ilp_model *model, uint32_t i, int resour
   return largest;
 }
 
-/* Subtracts the fraction of the resource that task i uses, or its product with the duration,
- * from a row. */
+/* What subtract_use_terms() subtracts: the fraction of the resource that the task uses, or the product
+ * of that fraction and the task's duration. */
+enum use_term { USE, USE_TIMES_DURATION };
+
+/* Subtracts a term for the use of a resource by task i from a row. */
 static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i, int resource,
-                               bool times_duration) {
+                               enum use_term term) {
   const struct pz_task *task = &model->problem->tasks[i];
   for (uint32_t m = 0; m < task->n_modes; m++) {
     const struct pz_mode *mode = &task->modes[m];
     double part = (double)mode->use[resource] / fmax(1, model->problem->capacity[resource]);
-    double factor = times_duration ? mode->duration / model->unit : 1;
+    double factor = term == USE_TIMES_DURATION ? mode->duration / model->unit : 1;
     pz_lp_set_entry(&model->lp, row, model->mode_column[model->context->first_mode[i] + m],
                     -part * factor);
   }
@@ -204,16 +208,18 @@ static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint
   pz_lp_set_entry(lp, row, order, -most);
 }
 
-/* Adds for each task a row of all that it receives, and one of all that it hands on.  At the
- * beginning, the whole capacity is handed on. */
+/* Adds the rows by which a resource is handed from task to task: each task receives what it uses (row
+ * "in") from earlier tasks and from the beginning, and hands on no more than that (row "out").  The
+ * beginning hands on at most the capacity. */
 static void add_handover_rows(struct ilp_model *model, int resource) {
   struct pz_lp *lp = &model->lp;
-  uint32_t n = model->problem->n, first = lp->rows.n;
+  uint32_t n = model->problem->n;
+  uint32_t first = lp->rows.n; /* row "in" of task i is first + 2 * i, and row "out" comes next */
   for (uint32_t i = 0; i < n; i++) {
     uint32_t in_row = pz_lp_add_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", resource, i);
-    subtract_use_terms(model, in_row, i, resource, false);
+    subtract_use_terms(model, in_row, i, resource, USE);
     uint32_t out_row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", resource, i);
-    subtract_use_terms(model, out_row, i, resource, false);
+    subtract_use_terms(model, out_row, i, resource, USE);
   }
   uint32_t capacity_row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", resource);
   for (uint32_t i = 0; i < n; i++) {
@@ -258,7 +264,7 @@ static void build_model(struct ilp_model *model) {
   for (int r = 0; r < PZ_RESOURCES; r++) { /* the use of each resource over time */
     uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
     pz_lp_set_entry(lp, row, model->end_column, 1);
-    for (uint32_t i = 0; i < n; i++) subtract_use_terms(model, row, i, r, true);
+    for (uint32_t i = 0; i < n; i++) subtract_use_terms(model, row, i, r, USE_TIMES_DURATION);
   }
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (model->handovers[r]) add_handover_rows(model, r);
@@ -293,8 +299,8 @@ static struct ilp_model ilp_model_new(struct pz_context *context) {
   if (n > PZ_ILP_MOST_TASKS)
     pz_raise(call, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", n,
              PZ_ILP_MOST_TASKS);
-  pz_bound_tighten(context); /* without an incumbent no mode is eliminated */
-  pz_local_search(context, 0);
+  pz_bound_tighten(context);   /* without an incumbent no mode is eliminated */
+  pz_local_search(context, 0); /* 0 steps: little more than a first incumbent */
   struct pz_bits *successors = pz_alloc(call, n, sizeof *successors);
   model.predecessors = pz_alloc(call, n, sizeof *model.predecessors);
   model.order_column = pz_alloc(call, (size_t)n * n, sizeof *model.order_column);
@@ -379,7 +385,7 @@ static double adopt_solution(struct ilp_model *model, const double *value) {
   return makespan;
 }
 
-/* Returns the use of a resource at the start of task i in a solution. */
+/* Returns the use of a resource just after the start of task i in a solution. */
 static double use_at_start(const struct ilp_model *model, const double *value, uint32_t i,
                            int resource) {
   double instant = value[model->start_column + i] + 1e-6, sum = 0;
@@ -409,7 +415,7 @@ enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
     build_model(&model);
     struct pz_lp_result result = pz_lp_solve(call, &model.lp, left_s, starting_point(&model));
     context->steps++;
-    double bound_s = (result.bound * (1 - 1e-6) - 1e-4) * model.unit; /* less CBC's tolerances */
+    double bound_s = (result.bound * (1 - 1e-6) - 1e-4) * model.unit; /* minus CBC's tolerances */
     if (!isfinite(bound_s)) bound_s = 0;
     pz_update_bound(context, fmin(bound_s, context->incumbent_s), PZ_T_NONE);
     if (!result.found) return PZ_STOP_TIME;

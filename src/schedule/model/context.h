@@ -41,7 +41,7 @@ struct pz_context {
   double *head_s;    /* by task: lower bound on its start */
   double *tail_s;    /* by task: lower bound on the time from its end to the end of the schedule */
   bool energy_heads; /* heads and tails are tightened by energy, and not only by paths */
-  bool derived;      /* heads, tails and energy reflect the eliminated modes and the dual values */
+  bool derived;      /* heads, tails and energy are up to date with eliminated modes and duals */
   double (*energy)[PZ_MIXES]; /* [task][mix]: least energy of the task's modes */
   double *lp_share;      /* by mode: its share in the last solution of the linear program, or 0 */
   struct pz_duals duals; /* all 0 before column generation */
@@ -64,7 +64,8 @@ static inline bool pz_better(const struct pz_context *context, double a, double 
   return a < b - (unit > 0 ? unit * (1 - 1e-6) : 1e-12 * context->scale);
 }
 
-/* Returns the fraction of a surrogate resource that a mode uses. */
+/* Returns the fraction of a surrogate resource that a mode uses: the sum over resources of the fraction
+ * of the capacity that it uses, weighted by row `mix` of pz_mixes. */
 static inline double pz_mode_share(const struct pz_context *context, const struct pz_mode *mode,
                                    int mix) {
   double sum = 0;

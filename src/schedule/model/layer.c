@@ -44,10 +44,10 @@ static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builde
 
 /* ---- every number of cores ------------------------------------------------------------------ */
 
-/* The kinds of cores on which an operator runs. */
+/* Groups of operators by the kinds of cores on which they run. */
 enum core_group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, CORE_GROUPS };
 
-/* Returns the kinds of cores that an operator uses. */
+/* Returns the group of an operator. */
 static enum core_group core_group_of(const struct pz_op *op) {
   switch (op->op_class) {
   case PZ_CLASS_TENSOR: return ON_TENSOR;
@@ -57,7 +57,8 @@ static enum core_group core_group_of(const struct pz_op *op) {
   }
 }
 
-/* Adds the full-rate modes of a group's operators on these numbers of cores. */
+/* Adds to each operator of a group its mode at the full rate on these numbers of cores, unless another
+ * mode is at least as good. */
 static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
                            enum core_group group, int32_t tensor_cores, int32_t vector_cores) {
   use_part(builder, tensor_cores, vector_cores);
@@ -73,6 +74,8 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
                                          .energy_j = estimate.energy_j,
                                          .hbm_s = estimate.hbm_s,
                                          .glb_s = estimate.glb_s}};
+    /* without rate levels, a mode holds the share of bandwidth that it needs, so that a faster mode may
+     * not fit where a slower one does */
     bool can_prune = builder->chip.rules.rate_levels;
     bool dominated = false;
     for (uint32_t k = 0; k < full->n && can_prune && !dominated; k++) {
@@ -93,9 +96,10 @@ static int32_t next_cores(int32_t cores, int32_t most) {
   return 2 * cores < most ? 2 * cores : most;
 }
 
-/* Lists the modes of all operators at full rate, group by group, so that each part of the chip
- * is set up once.  Under the rules without rate levels, fused operators get vector cores in
- * proportion to their tensor cores. */
+/* Lists the modes of all operators at full rate, on 1, 2, 4 etc. and on all cores of each kind that they
+ * use.  The operators of a group are costed together, so that each part of the chip is set up once.
+ * If the chip's rules have no rate levels, fused operators get vector cores in proportion to their
+ * tensor cores, rounded up. */
 static void list_full_modes(struct pz_call *call, struct layer_builder *builder) {
   bool has_group[CORE_GROUPS] = {false};
   int64_t all_tensor = builder->capacity[PZ_TENSOR_CORES];
@@ -127,7 +131,7 @@ static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
   for (uint32_t i = 0; i < n; i++)
     pz_vec_init(&builder->full_modes[i], call->arena, sizeof(struct pz_full_mode));
   list_full_modes(call, builder);
-  bool shares_rates = builder->options->modes == PZ_MODES_ALL;
+  bool shares_rates = builder->options->modes == PZ_MODES_ALL; /* of HBM and global buffer */
   double serial_s = 0; /* time of all operators one after another in their fastest modes */
   for (uint32_t i = 0; i < n; i++) {
     double least_s = HUGE_VAL;
@@ -163,7 +167,7 @@ static void set_two_modes(struct pz_call *call, struct layer_builder *builder) {
   struct pz_estimate *whole = pz_alloc(call, ops->n, sizeof *whole);
   use_part(builder, 1, 1);
   for (uint32_t i = 0; i < ops->n; i++) single[i] = cost_on_part(call, builder, &ops->op[i]);
-  use_part(builder, 0, 0);
+  use_part(builder, 0, 0); /* 0 stands for all cores */
   for (uint32_t i = 0; i < ops->n; i++) whole[i] = cost_on_part(call, builder, &ops->op[i]);
   for (uint32_t i = 0; i < ops->n; i++) {
     struct pz_mode *modes = pz_alloc(call, 2, sizeof *modes);

@@ -20,7 +20,7 @@ enum {
   BUCKETS = 512, /* intervals of bounds in the open list */
   MAX_LISTS = 1 << 18,
   MAX_STATES = 1 << 20,
-  MAX_LOOKS = 16 /* tuned: number of states that a new one is compared with, newest first */
+  MAX_COMPARED = 16 /* tuned: number of states that a new one is compared with, newest first */
 };
 
 /* A partial schedule just after a start, which waits for the next end of a running task. */
@@ -81,7 +81,7 @@ static double completion_bound(const struct best_first *search, const struct pz_
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-/* Sets a state to a node that waits for the next end. */
+/* Stores a node that waits for the next end as a state, without its bound, regret and freshness. */
 static void set_state(struct state *state, const struct state *parent,
                       const struct pz_partial *node) {
   *state = (struct state){.parent = parent,
@@ -99,7 +99,7 @@ static void set_state(struct state *state, const struct state *parent,
   }
 }
 
-/* Sets a node to the partial schedule of a state. */
+/* Restores the partial schedule of a state as a node: the reverse of set_state(). */
 static void expand_state(const struct best_first *search, const struct state *state,
                          struct pz_partial *node) {
   const struct pz_problem *problem = search->tree.problem;
@@ -143,10 +143,10 @@ static bool candidate_is_dominated(struct best_first *search) {
   size_t list = pz_hash(&candidate->started, (size_t)tree->words * 8) % search->n_lists;
   struct state **at = &search->lists[list];
   struct pz_technique_count *count = &tree->context->count[PZ_T_state_dominance];
-  uint32_t looks = 0;
+  uint32_t n_compared = 0;
   bool dominated = false;
   if (!tree->context->techniques->state_dominance) return false;
-  while (*at && !dominated && looks < MAX_LOOKS) {
+  while (*at && !dominated && n_compared < MAX_COMPARED) {
     struct state *state = *at;
     bool same = pz_branching_same(tree, &state->started, &candidate->started);
     dominated = same && dominates(tree, state, candidate);
@@ -155,9 +155,9 @@ static bool candidate_is_dominated(struct best_first *search) {
       *at = state->next_in_list;
     else
       at = &state->next_in_list;
-    looks++;
+    n_compared++;
   }
-  tree->context->steps += looks / PZ_LOOKS_PER_STEP;
+  tree->context->steps += n_compared / PZ_LOOKS_PER_STEP;
   count->calls++;
   count->prunes += dominated;
   return dominated;
@@ -175,6 +175,7 @@ static void add_candidate(struct best_first *search) {
   }
   struct state *state = pz_alloc(search->call, 1, bytes);
   memcpy(state, candidate, bytes);
+  /* the bucket of the bound: low_s to high_s in BUCKETS equal intervals */
   double position = (state->bound - search->low_s) / (search->high_s - search->low_s) * BUCKETS;
   int bucket = 0;
   if (!(position < 0)) bucket = position < BUCKETS - 1 ? (int)position : BUCKETS - 1;
@@ -213,8 +214,8 @@ static double open_list_bound(const struct best_first *search) {
 
 /* ---- complete schedules --------------------------------------------------------------------- */
 
-/* Repeats the starts that lead to a state, in search->replay.  Tasks that have started since the
- * replay's node and are not running have run alone at an idle point. */
+/* Advances search->replay to the time of a state, and repeats the starts that lead to the state.  Tasks
+ * that have started since then and are not running in the state have run alone at an idle point. */
 static void replay_starts(struct best_first *search, const struct state *state) {
   struct pz_branching *tree = &search->tree;
   while (search->replay->n_running && search->replay->now < state->now) {
@@ -262,9 +263,9 @@ static void finish_schedule(struct best_first *search, const struct pz_partial *
 
 /* ---- branching ------------------------------------------------------------------------------ */
 
-/* Adds a state for a node that waits for the next end, unless its bound prunes it, or waiting, an
- * idle point or another state dominates it.  Where idle points are frequent, dominance prunes most
- * and is tested before the bound. */
+/* Adds a state for a node that waits for the next end, unless its bound prunes it, or it is dominated:
+ * by a node in which one more task runs while it waits, by the last idle point, or by another state.
+ * Where idle points are frequent, dominance prunes most and is tested before the bound. */
 static void add_state(struct best_first *search, const struct pz_partial *node, double bound) {
   struct pz_branching *tree = &search->tree;
   struct state *state = search->candidate;
@@ -312,8 +313,9 @@ static void expand_node(struct best_first *search, uint32_t depth) {
   }
 }
 
-/* Branches on whether each ready task runs alone at this idle point or is postponed.  After the last
- * decision a busy period begins.  Of interchangeable ready tasks, those that run alone come first. */
+/* Branches on whether the next ready task with successors runs alone at this idle point or is postponed,
+ * and calls itself for each choice.  After the last decision a busy period begins.  Of interchangeable
+ * ready tasks, those that run alone come first. */
 static void decide_idle(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
   struct pz_partial *node = pz_partial_at(&search->nodes, depth),
@@ -338,7 +340,7 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
   }
   tree->context->steps++;
   if (tree->context->steps >= search->last_step) search->stopped = true;
-  uint64_t postponed_twins = 0;
+  uint64_t postponed_twins = 0; /* interchangeable tasks of lower rank that were postponed */
   for (int w = 0; w < tree->words; w++)
     postponed_twins |= tree->interchangeable[task].words[w] & node->postponed.words[w];
   if (!postponed_twins) {
@@ -348,7 +350,8 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
     pz_partial_alone(tree, child, &only);
     decide_idle(search, depth + 1);
   }
-  if (!pz_bits_has(&search->idle.joining, task)) return;
+  bool may_be_postponed = pz_bits_has(&search->idle.joining, task);
+  if (!may_be_postponed) return; /* it can only run alone */
   pz_partial_copy(child, node);
   pz_bits_set(&child->postponed, task);
   decide_idle(search, depth + 1);
@@ -450,7 +453,7 @@ static void search_states(struct best_first *search) {
     expand_node(search, 0);
   if (context->techniques->diving) {
     int64_t steps_before = context->steps;
-    while (dive(search)) { /* the same number of steps again for the least bounds */
+    while (dive(search)) { /* as many steps for the least bounds as the dive has used */
       open_least_bounds(search, 2 * context->steps - steps_before);
       steps_before = context->steps;
     }

@@ -10,9 +10,12 @@ static const double LEAST_ENERGY = 0.5;
 
 /* ---- orders and measures --------------------------------------------------------------------- */
 
-/* Writes all tasks to `list` by descending tail, plus their own least duration if with_own_duration
- * is true.  Ties stay in topological order. */
-static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool with_own_duration) {
+/* The key by which tasks are sorted: the tail alone, or the tail plus the least duration. */
+enum tail_key { TAIL_ALONE, TAIL_PLUS_DURATION };
+
+/* Writes all tasks to `list` by descending key (insertion sort).  Ties stay in topological order. */
+static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, enum tail_key tail_key) {
+  bool with_own_duration = tail_key == TAIL_PLUS_DURATION;
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   for (uint32_t i = 0; i < tree->problem->n; i++) {
     double key = tail_s[i] + (with_own_duration ? least_s[i] : 0);
@@ -26,9 +29,10 @@ static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool w
   }
 }
 
-/* Adds the surrogate resources whose resources all matter and that have enough energy, and the
- * dual values.  The number of measures is rounded up to a multiple of four. */
-static void add_measures(struct pz_branching *tree) {
+/* Chooses the measures of energy for the energy bound of partial schedules: surrogate resources of
+ * which enough energy is used and whose resources all matter, and the dual values.  Their number is
+ * rounded up to a multiple of four, for vectorised loops. */
+static void add_energy_measures(struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
   /* a resource matters if some mode that uses it leaves capacity of a resource free */
   bool matters[PZ_RESOURCES] = {false};
@@ -192,7 +196,8 @@ void pz_automorphisms(struct pz_branching *tree, const bool *deferred) {
 
 /* ---- all data -------------------------------------------------------------------------------- */
 
-/* Derives the constant data of the tree search from the context. */
+/* Derives the constant data of the tree search from the context: orders of tasks, measures of energy,
+ * milestones (tasks that can have zero duration), precedence, and interchangeable tasks. */
 void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
                        struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
@@ -208,9 +213,9 @@ void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
   tree->energy_rate = pz_alloc(call, context->n_modes, sizeof *tree->energy_rate);
   tree->predecessors = pz_alloc(call, n, sizeof *tree->predecessors);
   tree->successors = pz_alloc(call, n, sizeof *tree->successors);
-  sort_by_tail(tree, tree->by_tail, false);
-  add_measures(tree);
-  sort_by_tail(tree, tree->by_path, true);
+  sort_by_tail(tree, tree->by_tail, TAIL_ALONE);
+  sort_by_tail(tree, tree->by_path, TAIL_PLUS_DURATION);
+  add_energy_measures(tree); /* by index in by_tail */
   if (context->techniques->disjunctive_bound) find_disjunctive(tree);
   for (uint32_t i = 0; i < n; i++) {
     tree->rank[tree->by_path[i]] = i;

@@ -16,9 +16,10 @@ struct pz_branching {
   struct pz_context *context;
   const struct pz_problem *problem;
   struct pz_slot *slots; /* by task: the current partial schedule, or a complete one */
-  uint32_t *by_tail;     /* tasks by descending tail, the order in which bounds visit them */
-  uint32_t *by_path;     /* tasks by descending tail plus duration, the order of branching */
-  uint32_t *rank;        /* by task: its index in by_path */
+  /* The tail of a task is a lower bound on the time from its end to the end of the schedule. */
+  uint32_t *by_tail; /* tasks by descending tail, the order in which bounds visit them */
+  uint32_t *by_path; /* tasks by descending tail plus duration, the order of branching */
+  uint32_t *rank;    /* by task: its index in by_path */
   struct pz_bits *predecessors, *successors; /* by task: direct and indirect */
   struct pz_bits *interchangeable;    /* by task: tasks that start before it if both are ready */
   int n_measures;                     /* measures of energy: surrogate resources and dual values */

@@ -81,7 +81,7 @@ static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_co
       is_deferred[i] = is_deferred[i] && is_deferred[task->succ[k]];
     n += is_deferred[i];
   }
-  count->prunes += n;
+  count->prunes += n; /* for this technique: the number of deferred tasks */
   return n;
 }
 
@@ -111,7 +111,7 @@ void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t
       deferred.is_deferred[i] = still_deferred;
       n_left += still_deferred;
     }
-    if (n_left == n) break;
+    if (n_left == n) break; /* all fitted, or the search stopped at its effort limit */
     n = n_left;
   }
   if (pz_open(context)) search(context, end - context->steps, NULL);

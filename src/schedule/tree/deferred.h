@@ -15,9 +15,9 @@ struct pz_deferred {
   struct pz_profile profile;
 };
 
-/* A search that proves the incumbent (raises the lower bound to it) or stops after `steps`
- * steps.  If tasks are deferred, they are inserted into the schedules of the other tasks, and
- * the bound is that of the other tasks. */
+/* A search that proves the incumbent (raises the lower bound to it) or stops after `steps` steps.
+ * If tasks are deferred (`deferred` is not NULL), they are inserted into the schedules of the other
+ * tasks, and the bound is that of the other tasks. */
 typedef void pz_searcher(struct pz_context *context, int64_t steps, struct pz_deferred *deferred);
 
 /* Depth-first and best-first branch and bound over schedules in order of time. */

@@ -41,14 +41,15 @@ struct depth_first {
 };
 
 /* Returns whether a stored node dominates this one.  If not, stores this one, up to a limit.  Nodes
- * of the same wait are not compared, because one follows from the other. */
+ * between which only time has advanced (the same `wait`) are not compared, because one follows from
+ * the other. */
 static bool is_dominated_or_stored(struct depth_first *search, const struct pz_partial *node) {
   struct pz_context *context = search->tree.context;
   struct pz_technique_count *count = &context->count[PZ_T_state_dominance];
   uint64_t hash = pz_hash(&node->started, sizeof node->started);
   struct stored_node **bucket = &search->buckets[hash % search->n_buckets];
   const struct pz_going going = {node->now, node->running, node->n_running};
-  uint32_t looks = 0;
+  uint32_t n_compared = 0;
   count->calls++;
   for (const struct stored_node *stored = *bucket; stored; stored = stored->next) {
     const struct pz_going other = {stored->now, stored->running, stored->n_running};
@@ -58,9 +59,9 @@ static bool is_dominated_or_stored(struct depth_first *search, const struct pz_p
       count->prunes++;
       return true;
     }
-    looks++;
+    n_compared++;
   }
-  context->steps += looks / PZ_LOOKS_PER_STEP;
+  context->steps += n_compared / PZ_LOOKS_PER_STEP;
   if (search->n_stored >= MAX_STORED_NODES) return false;
   size_t running_bytes = node->n_running * sizeof *node->running;
   struct stored_node *stored = pz_alloc(search->call, 1, sizeof *stored + running_bytes);

@@ -58,18 +58,21 @@ static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_
   return true;
 }
 
-/* Idle points are frequent if most tasks leave no capacity for others in their fastest mode.  Busy
- * periods are slow if the modes that leave capacity take much longer than the fastest modes. */
+/* Prepares the search for idle points (moments at which nothing runs): finds the modes in which a task
+ * leaves capacity for others and so may join a busy period, and decides whether to branch on idle points
+ * and to bound busy periods.  Idle points are frequent if most tasks leave no capacity for others in their
+ * fastest mode.  Busy periods are slow if the modes that join them take much longer than the fastest. */
 void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
   const struct pz_problem *problem = tree->problem;
   struct pz_mode *least = pz_alloc(call, problem->n, sizeof *least);
-  uint32_t n = 0, n_alone = 0;
-  double joined_s = 0, fastest_s = 0;
+  uint32_t n = 0, n_alone = 0; /* tasks that take time, and those that run alone if fastest */
+  double joined_s = 0, fastest_s = 0; /* times of joining tasks, in busy periods and if fastest */
   *idle = (struct pz_idle){.tree = tree};
   idle->joins = pz_alloc(call, context->n_modes, sizeof *idle->joins);
   pz_vec_init(&idle->past, call->arena, sizeof(struct past_idle_point));
-  for (uint32_t i = 0; i < problem->n; i++) { /* the least use of each resource by a task's modes */
+  /* the least use of each resource by a task's modes, which shows whether it may fit beside others */
+  for (uint32_t i = 0; i < problem->n; i++) {
     memcpy(least[i].use, problem->capacity, sizeof least[i].use);
     for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
       for (int r = 0; r < PZ_RESOURCES && !context->eliminated[context->first_mode[i] + m]; r++)
@@ -78,7 +81,7 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
   }
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
-    double shortest_joining = DBL_MAX;
+    double shortest_joining = DBL_MAX; /* duration of the fastest mode that leaves capacity */
     if (task->n_succ) pz_bits_set(&idle->inner, i);
     if (context->least_s[i] <= 0) continue;
     for (uint32_t m = 0; m < task->n_modes; m++) {
@@ -89,12 +92,14 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
     }
     n++;
     n_alone += leaves_no_capacity(tree, least, i, &task->modes[pz_partial_fastest(tree, i)]);
-    if (shortest_joining >= DBL_MAX) continue;
+    bool joins = shortest_joining < DBL_MAX;
+    if (!joins) continue;
     pz_bits_set(&idle->joining, i);
     joined_s += shortest_joining;
     fastest_s += context->least_s[i];
   }
-  idle->frequent = context->techniques->idle_points && 2 * n_alone > n && !tree->milestones_use;
+  bool most_run_alone = 2 * n_alone > n;
+  idle->frequent = context->techniques->idle_points && most_run_alone && !tree->milestones_use;
   idle->slow =
       idle->frequent && context->techniques->busy_period_bound && joined_s > BUSY_SLOW * fastest_s;
 }
@@ -139,12 +144,12 @@ static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *
     if (is_milestone) end = ready;
     uint32_t *list = period->list;
     period->end[i] = end;
-    if (end <= last_running_end) {
+    if (end <= last_running_end) { /* can be done by the earliest end of the busy period */
       period->serial += context->least_s[i];
       continue;
     }
     period->remaining_dual += context->duals.least[i];
-    if (end >= context->incumbent_s) continue;
+    if (end >= context->incumbent_s) continue; /* no better schedule runs it in this busy period */
     uint32_t at = period->n++;
     for (; at > 0 && period->end[list[at - 1]] > end; at--) list[at] = list[at - 1];
     list[at] = i;
@@ -163,8 +168,9 @@ double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial 
   double bound = DBL_MAX;
   find_busy_ends(idle, node, &period);
   double end = period.residual.time[period.residual.n];
-  for (uint32_t k = 0; end < bound; k++) {
-    if (end - period.serial < regret_s) bound = pz_fmin(bound, end + period.remaining_dual);
+  for (uint32_t k = 0; end < bound; k++) { /* `end` is a possible end of the busy period */
+    bool saves_time = end - period.serial < regret_s;
+    if (saves_time) bound = pz_fmin(bound, end + period.remaining_dual);
     if (k == period.n) break;
     end = period.end[period.list[k]];
     period.serial += context->least_s[period.list[k]];

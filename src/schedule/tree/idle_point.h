@@ -26,7 +26,7 @@ struct pz_idle {
   bool frequent;
   /* whether the bound of busy periods pays, because tasks are much slower in them than alone */
   bool slow;
-  struct pz_bits inner;   /* tasks with successors */
+  struct pz_bits inner;   /* tasks with successors, which an idle point decides on */
   struct pz_bits joining; /* tasks that leave capacity for others in some mode */
   bool *joins;            /* by mode: it leaves capacity, so that it may run in a busy period */
   struct pz_vec past;     /* struct past_idle_point: idle points that were visited */

@@ -15,7 +15,7 @@ bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going
   if (by->next_start > a->next_start + 1e-12 * tree->context->scale) return false;
   for (uint32_t i = 0; i < by->n; i++) {
     const struct pz_running *running = &by->running[i], *same = NULL;
-    if (running->end <= a->next_start) continue;
+    if (running->end <= a->next_start) continue; /* it ends before anything can start in `a` */
     for (uint32_t k = 0; k < a->n && !same; k++)
       if (a->running[k].task == running->task) same = &a->running[k];
     if (!same || running->end > same->end) return false;
@@ -230,6 +230,7 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
   double next_end = DBL_MAX, slack = 1e-13 * context->scale;
   for (uint32_t i = 0; i < from->n_running; i++) next_end = pz_fmin(next_end, from->running[i].end);
   pz_partial_copy(to, from);
+  /* remember the interval that ends, for left shifts of tasks that could have run during it */
   to->previous = from->now;
   to->now = next_end;
   if (from->last_rank != PZ_NONE) to->wait = ++tree->n_waits;
@@ -239,6 +240,7 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
   PZ_EACH_BIT(i, tree->words, from->ready.words[w]) {
     if (is_eligible(tree, from, i)) pz_bits_set(&to->ready_before, i);
   }
+  /* finish the tasks that end now, and keep the others running */
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *running = &from->running[i];
     double dual_rate = context->duals.rate[context->first_mode[running->task] + running->mode];

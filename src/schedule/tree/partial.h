@@ -8,7 +8,7 @@
 
 #include "schedule/tree/branching.h"
 
-/* This many comparisons of partial schedules count as one step. */
+/* This many comparisons of partial schedules count as one step of the effort limit. */
 enum { PZ_LOOKS_PER_STEP = 16 };
 
 struct pz_running {
@@ -20,16 +20,15 @@ struct pz_partial {
   struct pz_bits started, finished;
   struct pz_bits ready; /* not started, with all predecessors finished */
   double now;
-  int32_t residual[PZ_RESOURCES]; /* capacity that the running tasks leave */
-  /* the interval between the previous decision time and now: */
-  double previous;
-  int32_t residual_before[PZ_RESOURCES];
-  struct pz_bits ready_before; /* tasks that could have started at its beginning, or earlier */
-  double remaining_dual;       /* dual value of the tasks that run or have not started */
-  double serial;               /* time of all started tasks if each had run alone */
-  struct pz_bits postponed;    /* at an idle point: ready tasks that do not run alone here */
-  uint32_t last_rank;          /* rank of the last task started now, or PZ_NONE */
-  uint32_t wait; /* number of the wait, equal for nodes between which only time advances */
+  int32_t residual[PZ_RESOURCES];        /* capacity that the running tasks leave */
+  double previous;                       /* the decision time before `now` */
+  int32_t residual_before[PZ_RESOURCES]; /* residual capacity from then until now */
+  struct pz_bits ready_before;           /* tasks that could have started then, or earlier */
+  double remaining_dual;                 /* dual value of the tasks that run or have not started */
+  double serial;                         /* time of all started tasks if each had run alone */
+  struct pz_bits postponed; /* at an idle point: ready tasks that do not run alone here */
+  uint32_t last_rank;       /* rank of the last task started now, or PZ_NONE */
+  uint32_t wait; /* number of the current wait: equal for nodes between which only time advances */
   uint32_t n_running;
   struct pz_running running[];
 };
@@ -90,8 +89,8 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
 /* Returns the last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node);
 
-/* The part of a partial schedule that decides what may follow it: when the next task may start,
- * and the running tasks. */
+/* The part of a partial schedule on which its completions depend, apart from the set of started tasks:
+ * when the next task may start, and the running tasks. */
 struct pz_going {
   double next_start;
   const struct pz_running *running;
