@@ -40,7 +40,7 @@ static void run_model_task(struct pz_call *call, void *ctx, size_t i, unsigned w
 static void for_each_model(struct pz_call *call, const struct pz_baseline_question *question,
                            model_fn *evaluate, void *ctx) {
   struct model_tasks model_tasks = {question, evaluate, ctx};
-  if (question->worker < 0) {
+  if (question->worker == PZ_BASELINE_ALL) {
     struct pz_search_tasks tasks = {.fn = run_model_task, .ctx = &model_tasks};
     pz_search_run_tasks(call, question->search, question->objective->n, &tasks);
     return;
@@ -49,7 +49,7 @@ static void for_each_model(struct pz_call *call, const struct pz_baseline_questi
     run_model_task(call, &model_tasks, i, (unsigned)question->worker);
 }
 
-/* A chip whose best plans are asked for, and the answers by model. */
+/* Arguments of place_model(): a chip on which the best plans are searched, and the results by model. */
 struct placing {
   const struct pz_baseline_question *question;
   const struct pz_chip *chip;
@@ -71,14 +71,13 @@ static double throughput_with(struct pz_call *call, const struct placing *placin
                                       : 0;
 }
 
-/* Finds the throughput of a model with the largest memory, and the least memory with the same
- * throughput.  Choices of memory are tried in ascending order. */
+/* Finds the throughput of a model with the largest choice of HBM per device, and the smallest choice
+ * with which it is as high (a model_fn). */
 static void place_model(struct pz_call *call, void *ctx, uint32_t model,
                         struct pz_original_worker *worker) {
   struct placing *placing = ctx;
-  const struct pz_choices *hbm = &placing->question->task->o.hbm_gib;
-  double most_gib =
-      (double)placing->question->task->o.hbm_gib.v[placing->question->task->o.hbm_gib.n - 1];
+  const struct pz_choices *hbm = &placing->question->task->o.hbm_gib; /* ascending */
+  double most_gib = (double)hbm->v[hbm->n - 1];
   placing->samples_per_s[model] = throughput_with(call, placing, worker, model, most_gib);
   placing->least_gib[model] = most_gib;
   for (int i = 0; i + 1 < hbm->n; i++) {
@@ -162,8 +161,9 @@ struct candidate_chip {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS]; /* by model */
 };
 
-/* Returns whether a candidate, whose value may be an upper bound, may be better than the best chip
- * so far. */
+/* Returns whether a candidate may be better than the best chip so far.  Its value may be an upper
+ * bound; if it is exact, the answer is, too.  Of equal values, the smaller area is better, and of
+ * equal areas, the lower index. */
 static bool may_be_best(const struct pz_baseline_best *best,
                         const struct pz_baseline_best *candidate) {
   if (!best->has_chip) return candidate->value > 0;
@@ -172,7 +172,9 @@ static bool may_be_best(const struct pz_baseline_best *best,
   return candidate->point < best->point;
 }
 
-/* Sets the area of a chip, and upper bounds on its value and lower bounds on its steps. */
+/* Sets a candidate to the chip of a point: its area, an upper bound on its value, and lower bounds on
+ * the step times of the models.  The bounds are those of the search, for a box (a range on each axis of
+ * the design space) that contains only this point. */
 static void bound_chip(struct pz_call *call, const struct pz_baseline_question *question,
                        uint32_t point, struct candidate_chip *candidate) {
   struct pz_box box = pz_box_of(&question->points[point]);
@@ -195,7 +197,8 @@ static double evaluate_step(struct pz_call *call, const struct pz_baseline_quest
   pz_baseline_check_stop(call, question);
   struct pz_evaluation evaluation =
       pz_search_evaluate_chip(call, question->search, worker, chip_point, model, PZ_EFFORT_QUICK);
-  if (effort == PZ_EFFORT_FULL && evaluation.least_s < evaluation.step_s)
+  bool is_open = evaluation.least_s < evaluation.step_s; /* more effort may find a faster plan */
+  if (effort == PZ_EFFORT_FULL && is_open)
     evaluation =
         pz_search_evaluate_chip(call, question->search, worker, chip_point, model, PZ_EFFORT_FULL);
   return effort == PZ_EFFORT_FULL ? evaluation.step_s : evaluation.least_s;
@@ -239,7 +242,8 @@ void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_questio
   }
   qsort(ranked, n, sizeof *ranked, compare_ranked);
   for (uint32_t k = 0; k < n; k++) {
-    /* the models of a chip are evaluated only while it may be better */
+    /* Replace the bounds on the models' steps one by one, first by those of a quick evaluation, then
+     * by exact times, as long as the chip may be better than the best. */
     const struct pz_objective *objective = question->objective;
     struct candidate_chip candidate;
     bound_chip(call, question, ranked[k].point, &candidate);

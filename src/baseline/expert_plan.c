@@ -26,7 +26,8 @@ const struct pz_expert *pz_expert_find(const char *model) {
  * Returns their number; the workloads are freed when the call ends, or with pz_close(). */
 static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portfolio *portfolio,
                                      uint32_t model, int64_t tp, struct pz_variant *variants) {
-  /* among the variants of one tensor-parallel degree, each microbatch size occurs once */
+  /* Of the portfolio's variants, those of one tensor-parallel degree (here the first) have each
+   * microbatch size once. */
   int64_t first_tp = portfolio->variants[portfolio->first[model]].tp;
   uint32_t n = 0;
   for (uint32_t index = portfolio->first[model]; index < portfolio->first[model + 1]; index++) {
@@ -45,7 +46,8 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
   return n;
 }
 
-/* Evaluates the expert's plan of a model on a chip with the best microbatch size that fits. */
+/* Evaluates the expert's plan of a model on a chip with the best microbatch size that fits.  The time
+ * is HUGE_VAL if there is no such plan, or if it needs more devices or memory than there are. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib) {
@@ -64,7 +66,7 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
   inputs.variants = variants;
   inputs.n_variants = load_expert_variants(&work, portfolio, model, expert->tp, variants);
   inputs.given = &expert_plan;
-  inputs.quick_steps = inputs.steps;
+  inputs.quick_steps = inputs.steps; /* all layer schedules are searched with the full effort */
   struct pz_plan_choice choice = pz_plan_find_best(&work, &inputs, HUGE_VAL);
   if (choice.time_s < HUGE_VAL)
     best = (struct pz_expert_result){.time_s = choice.time_s,
@@ -81,40 +83,45 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Evaluates a plan with 32 GiB and then with the larger memories, until it fits: the expert's plan if
- * reference->expert is true, otherwise the best plan.  Sets its throughput and memory. */
-static void try_memories(struct pz_call *call, struct pz_original_worker *worker,
-                         const struct pz_chip *chip, uint32_t model,
-                         struct pz_reference *reference) {
+/* Returns the throughput of a model with 32 GiB per device, or with the first of the task's larger
+ * memories in which its plan fits, or 0 if it fits in none.  The plan is the row of experts[] if
+ * uses_expert_plan is true, otherwise the best plan that the placement search finds. */
+static struct pz_reference evaluate_with_least_memory(struct pz_call *call,
+                                                      struct pz_original_worker *worker,
+                                                      const struct pz_chip *chip, uint32_t model,
+                                                      bool uses_expert_plan) {
   enum { LEAST_GIB = 32 };
   const struct pz_choices *hbm = &worker->task->o.hbm_gib;
-  for (int i = -1; i < hbm->n && !(reference->samples_per_s > 0); i++) {
+  struct pz_reference reference = {.expert = uses_expert_plan};
+  for (int i = -1; i < hbm->n && !(reference.samples_per_s > 0); i++) { /* -1: LEAST_GIB */
     double time_s, gib = i < 0 ? LEAST_GIB : (double)hbm->v[i];
     if (i >= 0 && gib <= LEAST_GIB) continue;
-    if (reference->expert) {
-      reference->plan = pz_expert_evaluate(call, worker, chip, model, gib);
-      time_s = reference->plan.time_s;
+    if (uses_expert_plan) {
+      reference.plan = pz_expert_evaluate(call, worker, chip, model, gib);
+      time_s = reference.plan.time_s;
     } else {
       time_s = pz_original_evaluate_chip(call, worker, chip, model, gib, PZ_EFFORT_FULL).step_s;
     }
-    if (!(time_s < HUGE_VAL)) continue;
-    reference->samples_per_s = (double)worker->task->o.batch / time_s;
-    reference->hbm_gib = gib;
-  }
-}
-
-/* Returns the throughput of a model with the expert's plan, or if that is unknown or does not fit,
- * with the best plan. */
-struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
-                                    const struct pz_chip *chip, uint32_t model) {
-  struct pz_reference reference = {.expert =
-                                       pz_expert_find(worker->task->portfolio->models[model])};
-  if (reference.expert) try_memories(call, worker, chip, model, &reference);
-  if (!(reference.samples_per_s > 0)) {
-    reference = (struct pz_reference){.expert = false};
-    try_memories(call, worker, chip, model, &reference);
+    bool fits = time_s < HUGE_VAL;
+    if (!fits) continue;
+    reference.samples_per_s = (double)worker->task->o.batch / time_s;
+    reference.hbm_gib = gib;
   }
   return reference;
+}
+
+/* Returns the throughput with which other plans of a model on this chip are compared: that of the
+ * plan of an expert (a row of experts[]), or if there is none for the model or it does not fit in
+ * any memory, that of the best plan that the placement search finds. */
+struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
+                                    const struct pz_chip *chip, uint32_t model) {
+  const bool expert_plan = true, best_plan = false;
+  if (pz_expert_find(worker->task->portfolio->models[model])) {
+    struct pz_reference reference =
+        evaluate_with_least_memory(call, worker, chip, model, expert_plan);
+    if (reference.samples_per_s > 0) return reference;
+  }
+  return evaluate_with_least_memory(call, worker, chip, model, best_plan);
 }
 
 /* Returns the throughput of a model on the reference chip. */

@@ -24,8 +24,9 @@ static int compare_larger_first(const void *left, const void *right) {
   return first->point < second->point ? -1 : 1;
 }
 
-/* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise
- * any more. */
+/* Answers with the chip that the original system's search finds.  A bucket has the chips whose areas
+ * are equal when divided by BUCKET_UM2; buckets are evaluated from the largest area down, until their
+ * best values do not rise any more. */
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
                                             const struct pz_baseline *baseline,
                                             const struct pz_baseline_question *question) {
@@ -40,11 +41,13 @@ struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
   for (uint32_t i = 0; i < question->n_points; i++) {
     bool is_first_of_bucket = i == 0 || list[i].bucket != list[i - 1].bucket;
     if (is_first_of_bucket) {
-      /* bucket_best is a ring buffer of the last buckets, whose best values must not rise */
+      /* The walk ends if none of the last buckets is better than the one before it.  bucket_best is a
+       * ring buffer, in which the oldest of them has the position n_buckets % BUCKETS_COMPARED. */
       bool converged = best.has_chip && n_buckets >= BUCKETS_COMPARED;
-      for (uint32_t k = n_buckets; converged && k + 1 < n_buckets + BUCKETS_COMPARED; k++)
-        if (bucket_best[k % BUCKETS_COMPARED] < bucket_best[(k + 1) % BUCKETS_COMPARED])
-          converged = false;
+      for (uint32_t k = n_buckets; converged && k + 1 < n_buckets + BUCKETS_COMPARED; k++) {
+        bool rises = bucket_best[k % BUCKETS_COMPARED] < bucket_best[(k + 1) % BUCKETS_COMPARED];
+        if (rises) converged = false;
+      }
       if (converged) break;
       bucket_best[n_buckets % BUCKETS_COMPARED] = 0;
       n_buckets++;

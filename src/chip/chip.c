@@ -38,7 +38,8 @@ void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out) {
   pz_chip_read_units(call, chip, false, out);
 }
 
-/* Reads an object, or a name whose errors are reported with the file that refers to it. */
+/* Reads the base chip of a design space from its field "base": a chip as a JSON object, or the name
+ * of a preset or file, whose errors are reported with the name of the design space. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base) {
   const json_t *object = pz_fields_value(fields, "base");
@@ -155,18 +156,22 @@ int64_t pz_chip_least_tile(const struct pz_chip *chip) {
   return chip->rules.fill ? side : pz_ceil_div(side, PARTS);
 }
 
-/* Returns the bytes of a buffer that holds a stationary operand of side x side values and slices of
- * the two operands that stream past it.  The stationary operand is the results with kernels of a
- * library, whose tiles have library_side, and otherwise (0) an input or the results, whichever
- * needs less.  In a partitioned buffer, each operand has a part of its own, and the result is the
- * size of one part. */
-static int64_t tile_bytes(const struct pz_chip *chip, int64_t library_side, bool partitioned) {
-  /* The mapper can stop halving a dimension at this side.  If filling the array takes time, it
-   * always tries a tile of the array's side, which is the least side.  Otherwise it halves while
-   * the half is no less than the least side, and may stop at 2 * least - 2. */
+enum { NO_LIBRARY = 0 }; /* instead of the side of a library's tile: the mapper chooses the side */
+
+/* Returns the least size of a buffer in which the mapper finds a tile for any GEMM.  The buffer then
+ * holds one operand (an input or the results) of side x side values, which stays in it, and slices
+ * of the two other operands, which stream past.  The kernels of a library keep the results, and
+ * their smallest tile has library_side; without a library, the operand that needs fewer bytes
+ * stays.  In a partitioned buffer, each operand has a part of its own, and the returned size is that
+ * of one part. */
+static int64_t least_buffer_bytes(const struct pz_chip *chip, int64_t library_side,
+                                  bool partitioned) {
+  /* The mapper tries a dimension of the GEMM, its half (rounded up), and so on.  If filling the
+   * array takes time, it also tries the side of the array, which is then the least tile.  Otherwise
+   * it stops when the next half is below the least tile, which is at most at 2 * least - 2. */
   int64_t least = pz_chip_least_tile(chip);
   int64_t side = chip->rules.fill ? least : pz_max(least, 2 * least - 2);
-  if (library_side) side = library_side;
+  if (library_side != NO_LIBRARY) side = library_side;
   int64_t operand_bytes = chip->rules.operand_bytes, sum_bytes = chip->rules.sum_bytes;
   int64_t slice_values = side * pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
   if (chip->rules.double_buffer) slice_values *= 2;
@@ -179,18 +184,23 @@ static int64_t tile_bytes(const struct pz_chip *chip, int64_t library_side, bool
     input_stationary =
         pz_max(side * side * operand_bytes, slice_values * pz_max(operand_bytes, sum_bytes));
   }
-  return library_side ? results_stationary : pz_min(results_stationary, input_stationary);
+  if (library_side != NO_LIBRARY) return results_stationary;
+  return pz_min(results_stationary, input_stationary);
 }
 
-/* Returns the least bytes of a core's buffer that every GEMM fits. */
+/* Returns the least size of a core's buffer with which GEMMs of any size can run. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
-  int64_t library_side = chip->calibration.n_tiles ? chip->calibration.tiles[0] : 0;
-  return tile_bytes(chip, library_side, chip->rules.partitioned);
+  bool has_library = chip->calibration.n_tiles > 0;
+  int64_t smallest_side = has_library ? chip->calibration.tiles[0] : NO_LIBRARY;
+  return least_buffer_bytes(chip, smallest_side, chip->rules.partitioned);
 }
 
-/* Returns the least bytes of the global buffer that every GEMM fits, with the stationary operand
- * that needs fewer bytes. */
-int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) { return tile_bytes(chip, 0, false); }
+/* Returns the least size of the global buffer with which GEMMs of any size can run.  The tiles of a
+ * library and the rule `partitioned` concern only the buffers of cores. */
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
+  const bool partitioned = false;
+  return least_buffer_bytes(chip, NO_LIBRARY, partitioned);
+}
 
 /* ---- rates and parts ------------------------------------------------------------------------- */
 
@@ -211,8 +221,8 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
   return chip->hbm.stacks * chip->hbm.bytes_per_stack;
 }
 
-/* Returns a part of a chip.  HBM and global buffer have the rates that the remaining cores can
- * draw. */
+/* Returns a chip with only some of its tensor and vector cores (0 for all of them).  HBM and global
+ * buffer have at most the rate that these cores can draw. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
                             int64_t vector_cores) {
   struct pz_chip part = *chip;
@@ -236,23 +246,24 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
   return NULL;
 }
 
-/* Makes an uncalibrated chip, whose data sheet can be compared with unbuilt chips. */
+/* Removes the calibration of a chip, so that its data sheet can be compared with unbuilt chips. */
 void pz_chip_remove_measurements(struct pz_chip *chip) {
   /* The precisions are set first, because some of them follow from calibrated rates. */
   if (!chip->precisions) chip->precisions = default_precisions(chip);
   pz_calibration_none(chip->glb_bytes, &chip->calibration);
 }
 
-/* Names a chip after the files of all its fits, or only that of the latest fit if the name becomes
- * too long.  A fit to operators replaces all files, and a fit to steps that of the last
- * correction. */
+/* Appends ", calibrated with FILE" to the name of a chip, or " and FILE" after the file of an earlier
+ * fit, where FILE is the last part of `path`.  On a chip that has a correction by measured steps,
+ * FILE replaces the file of that correction, which is the last one of the name.  If the name would
+ * become too long, FILE replaces all files. */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
   static const char first_prefix[] = ", calibrated with ", next_prefix[] = " and ";
   enum { MOST_FILE_CHARS = 40 };
   const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
   const char *files = strstr(chip->name, first_prefix),
              *prefix = files ? next_prefix : first_prefix;
-  size_t length = strlen(chip->name), file_length = strlen(file);
+  size_t length = strlen(chip->name), file_length = strlen(file); /* length: the part that stays */
   bool has_correction = chip->correction.steps;
   bool is_long = length + MOST_FILE_CHARS + sizeof next_prefix >= sizeof chip->name;
   if (files && (has_correction || is_long)) {
@@ -265,7 +276,8 @@ void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
            is_cut ? MOST_FILE_CHARS - 3 : MOST_FILE_CHARS, file, is_cut ? "..." : "");
 }
 
-/* Makes a chip of other sizes from a base, without its power, measurements and package. */
+/* Makes a chip of other sizes from a base.  Facts about the base as a product are dropped: its power
+ * limit, the source of its calibration, its correction by measured steps, and its package. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
   enum { LEAST_BUFFER = 1024 };
@@ -315,7 +327,8 @@ enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_e
   return pz_border(load_known, &args, err);
 }
 
-/* Returns the line of a chip, which the first prefix that its name begins with determines. */
+/* Returns the product line of a chip by the beginning of its name, such as "hopper" for h100, or the
+ * name itself if the line is unknown. */
 const char *pz_chip_line(const char *chip) {
   static const struct {
     const char *prefix, *line;

@@ -213,7 +213,8 @@ const char *pz_chip_line(const char *chip);
  * the array, or an eighth of it if filling the array takes no time. */
 int64_t pz_chip_least_tile(const struct pz_chip *chip);
 
-/* Return the least bytes of a core's buffer and of the global buffer that every GEMM fits. */
+/* Return the least sizes of a core's buffer and of the global buffer, in bytes, with which GEMMs of
+ * any size can run. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip);
 
@@ -239,7 +240,8 @@ struct pz_chip_size {
 };
 
 /* Makes a chip of other sizes from a base.  The buffer of a core grows with its units, and that of
- * a tensor core fits a tile at least.  Power, measurements and package of the base are dropped. */
+ * a tensor core can hold at least one tile.  Power limit, correction and package of the base are
+ * dropped. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out);
 

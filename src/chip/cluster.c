@@ -38,9 +38,9 @@ enum { N_LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields };
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Returns the name of the field of level i that breaks a rule, or NULL, and writes the accepted
- * values into `accepted`.  Only the innermost level can be a torus or a mesh, or have switches that
- * sum. Each outer level joins groups of the level inside it. */
+/* Checks level i of a cluster.  Returns the name of the first field that breaks a rule, with its
+ * accepted values in `accepted`, or NULL if all are valid.  Only the innermost level can be a torus
+ * or a mesh, or have switches that sum.  Each outer level joins groups of the level inside it. */
 static const char *find_level_fault(const struct pz_cluster *cluster, int i, char *accepted,
                                     size_t size) {
   const struct pz_level *level = &cluster->level[i], *inner = i ? level - 1 : NULL;
@@ -56,7 +56,7 @@ static const char *find_level_fault(const struct pz_cluster *cluster, int i, cha
   if (level->devices < DEVICES.min || level->devices > DEVICES.max) return "devices";
   if (level->n_axes && (level->wrap < 1 || level->wrap > DEVICES.max)) return "wrap";
 
-  int64_t product = 1;
+  int64_t product = 1; /* of the lengths of the axes, or 0 after an invalid length */
   for (int k = 0; k < level->n_axes && k < PZ_CLUSTER_MOST_AXES; k++) {
     bool fits = level->axis[k] >= 2 && level->axis[k] <= level->devices / pz_max(product, 1);
     product = fits ? product * level->axis[k] : 0;
@@ -126,8 +126,9 @@ static void read_level(struct pz_fields *file, const json_t *object, struct pz_c
   for (size_t i = 0; i < n_axes && i < PZ_CLUSTER_MOST_AXES; i++)
     level->axis[i] = json_integer_value(json_array_get(axes, i));
   if (axes) {
-    bool is_valid = n_axes >= 1 && n_axes <= PZ_CLUSTER_MOST_AXES; /* a list that is not too long */
-    level->n_axes = is_valid ? (int)n_axes : -1;
+    enum { INVALID = -1 }; /* refused by find_level_fault(), which knows the accepted lengths */
+    bool is_valid = n_axes >= 1 && n_axes <= PZ_CLUSTER_MOST_AXES;
+    level->n_axes = is_valid ? (int)n_axes : INVALID;
   }
   if (fields.status == PZ_OK) {
     const char *fault = find_level_fault(cluster, cluster->n_levels, accepted, sizeof accepted);
@@ -293,8 +294,8 @@ static void reach_devices(struct pz_call *call, void *ctx) {
              args->option ? args->option : "devices", devices, cluster->name, cluster->devices,
              pz_text_s((double)cluster->devices), cluster->devices);
   struct pz_level *last = &cluster->level[cluster->n_levels - 1];
-  int64_t inner = cluster->n_levels > 1 ? last[-1].devices : 1;
-  if (last->devices < devices) last->devices = pz_ceil_div(devices, inner) * inner;
+  int64_t group = cluster->n_levels > 1 ? last[-1].devices : 1; /* devices of the level inside it */
+  if (last->devices < devices) last->devices = pz_ceil_div(devices, group) * group;
   cluster->devices = devices;
 }
 
@@ -323,8 +324,8 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   return net->n_levels ? &net->level[i] : NULL;
 }
 
-/* Returns the devices of a node: the largest level up to PZ_SERVER_DEVICES below the last one, or
- * else the innermost level. */
+/* Returns the number of devices of a node: the devices of the innermost level, or of the largest
+ * level that is not the last and has at most PZ_SERVER_DEVICES of them. */
 int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   int n_levels =
       cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
@@ -334,21 +335,24 @@ int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   return node;
 }
 
-/* Returns whether so many devices need the cluster.  On a torus or mesh, the position of devices
- * matters, so two of them do. */
+/* Returns whether a job of `devices` devices depends on the cluster, because one innermost level, for
+ * which the chip's own link stands, is not enough.  On a torus or mesh, even two devices depend on it,
+ * because their positions matter. */
 bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
   const struct pz_level *level = &cluster->level[0];
   bool has_topology = level->n_axes || level->mesh;
   return devices > (has_topology ? 1 : level->devices);
 }
 
-/* Joins the innermost levels that have the same rate and latency, because they act as one. */
+/* Joins the innermost levels while they have the same rate and latency and act as one: the inner one
+ * is no torus or mesh, and the outer one has no measured efficiency of its own. */
 void pz_cluster_join_equal(struct pz_cluster *net) {
   struct pz_level *inner = &net->level[0], *outer = &net->level[1];
   bool has_topology = inner->n_axes || inner->mesh;
   while (net->n_levels > 1 && !has_topology) {
     bool equal = inner->bytes_per_s == outer->bytes_per_s && inner->latency_s == outer->latency_s;
-    if (!equal || outer->collectives.efficiency > 0) return;
+    bool is_measured = outer->collectives.efficiency > 0;
+    if (!equal || is_measured) return;
     inner->devices = outer->devices;
     net->n_levels--;
     memmove(outer, outer + 1, (size_t)(net->n_levels - 1) * sizeof *outer);
@@ -416,7 +420,9 @@ struct network_arguments {
   struct pz_network *out;
 };
 
-/* Chooses a network and extends a cluster to the number of devices (a callback of pz_border). */
+/* Finds the network between the devices of a job (a callback of pz_border): the cluster that the user
+ * named, otherwise the standard cluster of the chip (a preset) if the job is larger than its innermost
+ * level, otherwise the chip's own link.  A cluster is extended to the number of devices. */
 static void find_network(struct pz_call *call, void *ctx) {
   const struct network_arguments *args = ctx;
   struct pz_network network = {.own_link = false};
@@ -429,7 +435,6 @@ static void find_network(struct pz_call *call, void *ctx) {
     pz_cluster_check(call, args->named);
     network.cluster = *args->named;
   } else {
-    /* The standard cluster of the chip if so many devices need it, or else the chip's own link. */
     has_standard = pz_cluster_standard(chip->name, &network.cluster);
     network.standard = has_standard && pz_cluster_needed(&network.cluster, args->devices);
     network.own_link = !network.standard;
@@ -442,6 +447,7 @@ static void find_network(struct pz_call *call, void *ctx) {
              devices, chip->name,
              pz_text_join(list, sizeof list, pz_embedded_name, pz_embedded_clusters));
   }
+  /* Warnings: an own link stands for a large network, or the cluster has other chips. */
   bool is_unknown = network.own_link && !has_standard;
   if (is_unknown && pz_chip_built(chip) && devices > PZ_SERVER_DEVICES)
     snprintf(network.warning, sizeof network.warning,
@@ -464,7 +470,8 @@ enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_clust
   return pz_border(find_network, &args, err);
 }
 
-/* Makes transfers take no time, in a cluster of one level if there is only the chip's link. */
+/* Makes all transfers between devices take no time.  A chip's own link is replaced by a cluster of
+ * one level, because only clusters can be marked as instant. */
 void pz_network_make_instant(struct pz_network *network, const struct pz_chip *chip,
                              int64_t devices) {
   struct pz_cluster *cluster = &network->cluster;

@@ -39,8 +39,8 @@ static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const ch
   return kernel;
 }
 
-/* Adds the forward and backward kernels of flash attention of one library, such as "_fa2", or ""
- * for the default, with the times of cuDNN on an H200.  A core does at most most_macs
+/* Adds the forward and backward kernels of one flash-attention library, such as "_fa2", or "" for the
+ * default, to the calibration of a GPU.  Their start-up and row times are those of cuDNN on an H200.  A core does at most most_macs
  * multiply-accumulates in a cycle, or BACKWARD times as many in backward. */
 static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
                           const char *library, double most_macs) {
@@ -70,9 +70,11 @@ static void read_h200(struct pz_call *call, void *ctx) {
   pz_chip_read_text(call, "h200", text, strlen(text), false, ctx);
 }
 
-/* Sets the calibration of a GPU from that of an H200.  Returns false if this cannot be read. */
+/* Sets the calibration of a GPU: start-up times, tiles and element-wise kernels of an H200, and the
+ * efficiencies in `constants`.  Returns false if the preset h200 cannot be read. */
 static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants) {
-  static const double UNLIMITED = 1e9, FA1_MACS = 311, TRITON_MACS = 334; /* per core and cycle */
+  /* multiply-accumulates per core and cycle that a library of attention kernels can reach */
+  static const double UNLIMITED = 1e9, FA1_MACS = 311, TRITON_MACS = 334;
   static _Thread_local struct pz_chip h200; /* read once, because a search makes many chips */
   static _Thread_local bool is_read;
   if (!is_read && pz_border(read_h200, &h200, NULL) != PZ_OK) return false;
@@ -107,8 +109,9 @@ static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants)
   return true;
 }
 
-/* Returns the rate of GEMMs in a precision over that of 16-bit GEMMs: the `stated` one of the data
- * sheet if it is above 0, otherwise `usual` if the chip has the precision, or `absent` if not. */
+/* Returns the rate of GEMMs in a narrow precision over that of 16-bit GEMMs: the one that the data
+ * sheet states, unless `stated` is 0; otherwise `usual` if the chip has the precision, which a
+ * `calibrated` speedup above 1 also shows, or `absent` if not. */
 static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
                             double calibrated, double usual, double absent) {
   bool has_precision = chip->precisions >> precision & 1 || calibrated > 1;
@@ -116,8 +119,10 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
   return has_precision ? usual : absent;
 }
 
-/* Calibrates a chip as its class is.  The speedups of 8-bit and 4-bit GEMMs are chosen in the same
- * way for all classes, and before pz_calibration_none() clears the calibrated ones. */
+/* Sets the calibration of a chip to that of its class: GPUs, or chips whose programs are compiled.
+ * NULL constants are those of cold.def.  Returns false if the preset h200 cannot be read.  The
+ * speedups of 8-bit and 4-bit GEMMs are chosen in the same way for both classes, and before
+ * pz_calibration_none() clears the calibrated ones. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
@@ -150,14 +155,15 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   return is_calibrated;
 }
 
-/* Calibrates a chip as its class is; NULL constants are those of cold.def. */
+/* Like pz_chip_try_class(), but raises an error if it fails, for which lack of memory is the only
+ * reason. */
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   if (!pz_chip_try_class(chip, constants)) pz_raise_memory(call, "the chip");
 }
 
-/* Replaces measurements of a chip by what its class achieves.  The rate of a GPU's global buffer is
- * limited to what the cores of its class can draw. */
+/* Replaces all measurements of a chip by the calibration of its class, to predict it as if it were
+ * unmeasured.  The rate of a GPU's global buffer is limited to what all cores can draw together. */
 void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   struct pz_cold usual = pz_cold_usual();

@@ -16,7 +16,8 @@ double pz_price_of(const struct pz_price_table *table, const char *chip) {
   return 0;
 }
 
-/* Each row needs a known chip, which no row before it has, and a price above 0. */
+/* Reads a table of rental prices from CSV.  Raises PZ_BAD_INPUT unless each row has a known chip, which
+ * no row before it has, and a price above 0. */
 struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes, const char *chips) {
   if (bytes > PZ_PRICES_MOST_BYTES)

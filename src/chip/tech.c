@@ -71,8 +71,8 @@ const struct pz_silicon *pz_silicon_at(size_t i) {
 /* Returns whether a technology is of the original library, which alone has no static power. */
 bool pz_tech_is_library(const struct pz_tech_info *tech) { return tech->static_w_per_mm2 == 0; }
 
-/* Returns a technology.  PZ_BILL_LOW and PZ_BILL_HIGH multiply each constant by one of its
- * factors. */
+/* Returns the constants of a technology.  With PZ_BILL_LOW and PZ_BILL_HIGH, each constant is
+ * multiplied by the lower or the upper factor of its range (silicon.def). */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
   struct pz_tech_info info = table[tech];
   if (range == PZ_BILL_LIKELY || pz_tech_is_library(&info)) return info;

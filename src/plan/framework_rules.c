@@ -103,6 +103,7 @@ enum { RULES = sizeof rules / sizeof *rules };
 
 static const struct pz_model_shape unknown_model = {.family = PZ_SHAPE_OTHER};
 
+/* Returns the rules of a framework, sorted by group, and those of them that change the overlap. */
 struct pz_rule_list pz_rule_list_of(int framework) {
   struct pz_rule_list list = {.framework = framework};
   unsigned bit = framework_bit(pz_framework_at(framework));
@@ -121,8 +122,9 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   return list;
 }
 
-/* Returns whether the rules of one group, or of all with PZ_RULE_GROUPS, allow the plan.  If not,
- * stores the reason in *why unless it is NULL. */
+/* Returns whether the rules of one group (PZ_RULE_GROUPS stands for all groups) allow the plan.  If
+ * not, stores the reason in *why unless it is NULL.  The list is sorted by group, and list->end has
+ * the position after each group. */
 bool pz_rules_allow(const struct pz_rule_list *list, enum pz_rule_group group,
                     const struct pz_plan *plan, const struct pz_model_shape *model,
                     struct pz_error *why) {
@@ -142,7 +144,8 @@ bool pz_rules_allow(const struct pz_rule_list *list, enum pz_rule_group group,
   return true;
 }
 
-/* Each rule that refuses the plan drops or adds overlaps. */
+/* Adapts the overlap of a plan to its framework, and returns it.  Each rule of the list that refuses the
+ * plan drops overlaps that the framework does not support, or adds those that it always has. */
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
                          const struct pz_model_shape *model) {
   const struct pz_framework *framework = pz_framework_at(list->framework);
@@ -176,6 +179,8 @@ static bool has_transformer_engine(const struct pz_chip *chip) {
   return false;
 }
 
+/* Returns a bit for each dispatcher of expert tokens that the framework offers on this chip, if the
+ * user lacks the software in the set `without`. */
 unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int without) {
   const struct pz_framework *info = pz_framework_at(framework);
   if (framework_bit(info) != CORE) return 1U << info->dispatcher;
@@ -209,7 +214,8 @@ int pz_framework_overlaps(int framework, int without) {
   return lacks_engine ? PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP : PZ_OVERLAP_ALL;
 }
 
-/* The strictest of the rules about recomputed layers decides. */
+/* Returns how freely the framework lets the number of recomputed layers be chosen: the strictest form
+ * of its rules that demand equal numbers, or refuse a plan that recomputes one layer of a chunk. */
 enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   unsigned bit = framework_bit(framework);
@@ -250,6 +256,9 @@ static const char *find_accepted_rope(unsigned bit, const struct pz_model_shape 
   return NULL;
 }
 
+/* Returns whether the framework can train this model; if not, stores the accepted models in *why
+ * unless it is NULL.  Checks the framework's families of models, and then their biases, tied weights,
+ * heads and rotary positions. */
 bool pz_framework_trains(int framework, const struct pz_model_shape *model, struct pz_error *why) {
   unsigned bit = framework_bit(pz_framework_at(framework));
   enum pz_shape_family family = model->family;

@@ -39,22 +39,25 @@ uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *shape, uint32_t ch
   return chunk % shape->stages;
 }
 
-/* Returns how many of the first `passes` passes of a stage run in this slot, if `slots` slots take
- * turns of `turn` passes each. */
+/* Returns how many of the first `passes` passes of a stage are passes of this slot (one of the chunks
+ * that the stage holds), if the slots take turns of `turn` passes each: those of all complete cycles
+ * through the slots, and those of the begun cycle. */
 static int64_t passes_of_slot(int64_t passes, int64_t turn, int64_t slots, int64_t slot) {
   return passes / (turn * slots) * turn +
          pz_max(0, pz_min(turn, passes % (turn * slots) - slot * turn));
 }
 
 /* Returns the number of forward passes that a stage runs before its first backward pass ends, in
- * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
+ * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473): a warm-up of all
+ * chunks but the last, and of two passes for each later stage, and one pass of the steady phase. */
 static int64_t interleaved_warmup(const struct pz_pipeline_shape *shape, int64_t stage) {
   int64_t stages = shape->stages, chunks = shape->chunks;
   return pz_min(stages * chunks - stages + 2 * (stages - stage - 1) + 1,
                 (int64_t)shape->microbatches * chunks);
 }
 
-/* Returns for how many microbatches a stage holds activations of the chunk in a slot. */
+/* Returns for how many microbatches a stage holds activations of the chunk in a slot, when it holds
+ * most microbatches in all. */
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *shape, uint32_t stage,
                                uint32_t slot) {
   /* 1F1B: one for each stage from this one on */
@@ -78,44 +81,49 @@ uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *shape, uint32_t s
   return (uint32_t)pz_min(in_flight, shape->microbatches);
 }
 
-/* Sets the number of forward and backward passes that a stage has begun at a moment of the
- * interleaved order.  Returns false if the step has too few passes for this moment.  Within a turn
- * of one slot, each pass changes the bytes in flight by the same amount, so they are largest at its
- * begin or end: moments 4t and 4t + 1 are the first and the last backward pass of turn t; at 4t + 2
- * and 4t + 3, a turn of forward passes begins and ends. */
+/* Sets the number of forward and backward passes that a stage has begun at a "moment", a point in the
+ * interleaved order at which it may need the most memory.  Returns false if the step has too few
+ * passes for it.  The stage alternates forward and backward passes, and each of its slots (chunks)
+ * takes turns of as many passes as there are stages.  Within a turn, each pass changes the bytes in
+ * flight by the same amount, so that they are largest at its begin or end.  Hence there are four
+ * moments for each turn t: its first and its last backward pass (4t, 4t + 1), and the begin and the
+ * end of the turn of forward passes beside it (4t + 2, 4t + 3). */
 static bool find_interleaved_passes(const struct pz_pipeline_shape *shape, uint32_t stage,
                                     uint32_t moment, int64_t *forwards, int64_t *backwards) {
   int64_t stages = shape->stages, passes = (int64_t)shape->microbatches * shape->chunks;
   int64_t warmup = interleaved_warmup(shape, stage);
   /* passes from the beginning of a backward turn to that of a forward turn */
   int64_t shift = (stages - warmup % stages) % stages;
-  const int64_t offsets[] = {0, stages - 1, shift, pz_max(shift, 1) - 1};
-  *backwards = moment / 4 * stages + offsets[moment % 4];
+  enum { MOMENTS_PER_TURN = 4 };
+  const int64_t offsets[MOMENTS_PER_TURN] = {0, stages - 1, shift, pz_max(shift, 1) - 1};
+  *backwards = moment / MOMENTS_PER_TURN * stages + offsets[moment % MOMENTS_PER_TURN];
   *forwards = pz_min(warmup + *backwards, passes);
   return *backwards < passes;
 }
 
-/* Returns the bytes of the first `passes` passes of a round in which each slot runs `turn` passes.
- * sums[k] is the sum of the bytes per pass of the first k slots. */
+/* Returns the bytes of the first `passes` passes of a cycle in which one slot after another runs
+ * `turn` passes.  sums[k] is the sum of the bytes per pass of the first k slots. */
 static double bytes_of_passes(int64_t passes, int64_t turn, const double *sums) {
   int64_t slots = passes / turn, rest = passes % turn;
   double bytes = (double)turn * sums[slots];
   return rest ? bytes + (double)rest * (sums[slots + 1] - sums[slots]) : bytes;
 }
 
-/* The bytes of whole rounds in flight, plus those of the begun round of forward passes, less those
- * of the begun round of backward passes. */
+/* Sets the bytes in flight on a stage at a moment of the interleaved order.  In a cycle, each slot
+ * (chunk) runs one turn of as many passes as there are stages.  The bytes are those of the complete
+ * cycles in flight, plus those of the begun cycle of forward passes, less those of the begun cycle of
+ * backward passes, which free them. */
 bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *shape, uint32_t stage,
                               uint32_t moment, const double *forward_sums,
                               const double *backward_sums, uint32_t *backward_slot, double *bytes) {
-  int64_t stages = shape->stages, slots = shape->chunks, round = stages * slots, forwards,
-          backwards;
+  int64_t stages = shape->stages, slots = shape->chunks, cycle = stages * slots;
+  int64_t forwards, backwards;
   if (!find_interleaved_passes(shape, stage, moment, &forwards, &backwards)) return false;
   *backward_slot = (uint32_t)(slots - 1 - backwards / stages % slots);
-  int64_t whole_rounds = forwards / round - backwards / round;
-  *bytes = (double)(whole_rounds * stages) * forward_sums[slots] +
-           bytes_of_passes(forwards % round, stages, forward_sums) -
-           bytes_of_passes(backwards % round, stages, backward_sums);
+  int64_t whole_cycles = forwards / cycle - backwards / cycle;
+  *bytes = (double)(whole_cycles * stages) * forward_sums[slots] +
+           bytes_of_passes(forwards % cycle, stages, forward_sums) -
+           bytes_of_passes(backwards % cycle, stages, backward_sums);
   return true;
 }
 
@@ -123,6 +131,8 @@ uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *shape) {
   return shape->chunks > 1 && !pz_is_v_pipeline(shape->order) ? 4 * shape->chunks : 1;
 }
 
+/* Sets the slot whose backward pass begins at a moment when the stage may need the most memory, and
+ * the number of microbatches in flight in each slot.  Backward passes run the slots in reverse. */
 bool pz_pipeline_moment(const struct pz_pipeline_shape *shape, uint32_t stage, uint32_t moment,
                         uint32_t *backward_slot, uint32_t *in_flight) {
   uint32_t slots = pz_pipeline_slots(shape);
@@ -141,8 +151,9 @@ bool pz_pipeline_moment(const struct pz_pipeline_shape *shape, uint32_t stage, u
   return true;
 }
 
+/* Raises an error if the pipeline order cannot run with these stages, chunks and microbatches. */
 void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *shape) {
-  uint32_t chunks = pz_pipeline_chunks(shape->order);
+  uint32_t chunks = pz_pipeline_chunks(shape->order); /* required per stage; 0 if interleaved */
   if (!shape->stages || !shape->chunks || !shape->microbatches)
     pz_raise(call, PZ_BAD_USE,
              "a pipeline of %u stages, %u chunks, %u microbatches; accepted: 1 and above",

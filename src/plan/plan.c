@@ -10,11 +10,13 @@ const char *const pz_evaluator_names[] = {"default", "training", "original", NUL
 
 static const int64_t MOST_DEGREE = 1 << 24;
 
-/* Divides the repeated layers of a model among the chunks of the pipeline. */
+/* Divides the repeated layers of a model among the chunks of the pipeline.  In the result, chunks with
+ * an index below n_longer have a layer more than the other chunks between the first and the last. */
 struct pz_plan_layers pz_plan_layers(const struct pz_plan *plan, int64_t layers) {
   int64_t chunks = plan->pp * plan->vpp, first = plan->first_layers, last = plan->last_layers;
   if (first || last) {
     int64_t rest = layers - first - last, middle_chunks = pz_max(chunks - 2, 1);
+    /* the middle chunks begin with index 1 */
     return (struct pz_plan_layers){chunks, first, last, rest / middle_chunks,
                                    rest % middle_chunks + 1};
   }
@@ -61,7 +63,8 @@ int pz_plan_recomputed_modules(const struct pz_plan *plan) {
   return plan->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selective_modules(plan) : 0;
 }
 
-/* Returns the modules of selective recomputation, of which 0 means core attention. */
+/* Returns the modules that selective recomputation recomputes: those of the plan, or the framework's
+ * default if the plan states none.  0 stands for core attention alone. */
 int pz_plan_selective_modules(const struct pz_plan *plan) {
   int by_default = pz_plan_framework(plan)->recompute_modules;
   bool core_alone = plan->recompute_modules == (int)PZ_MODULE_CORE;
@@ -70,7 +73,8 @@ int pz_plan_selective_modules(const struct pz_plan *plan) {
   return plan->recompute_modules;
 }
 
-/* Tries the largest of the stages' numbers for all stages. */
+/* Replaces the numbers of recomputed layers by stage by one number for all stages, the largest of
+ * them.  Returns false, and leaves the plan unchanged, if that would recompute other layers. */
 bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
   struct pz_plan unified = *plan;
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
@@ -108,7 +112,8 @@ enum pz_format pz_plan_format(const struct pz_plan *plan) {
   return (enum pz_format)(PZ_FORMAT_FP8_DELAYED + (plan->fp8_recipe > 0 ? plan->fp8_recipe : 0));
 }
 
-/* Bytes per parameter of the optimizer's own copy of a 16-bit weight. */
+/* Returns the bytes per parameter of the optimizer's master copy of a 16-bit weight: those that the
+ * plan states, or the framework's default. */
 double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   static const double bytes[PZ_MAIN_KINDS] = {
       [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
@@ -123,10 +128,11 @@ double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   return bytes[keeps_remainders ? PZ_MAIN_REMAINDERS : PZ_MAIN_FP32];
 }
 
-/* HBM bytes of an Adam step per parameter: those of the framework's default state, less twice the
+/* Returns the HBM bytes of an Adam step per parameter: those of the framework's default state, less twice the
  * bytes that shorter moments and master copies save, because a step reads and writes them. */
 double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts) {
-  static const double MOMENTS = 2, READ_AND_WRITTEN = 2, BYTES_WITHOUT_MASTER_COPY = 16;
+  static const double MOMENTS = 2, READ_AND_WRITTEN = 2;
+  static const double BYTES_WITHOUT_MASTER_COPY = 16; /* weight, gradient, two moments, all fp32 */
   const struct pz_framework *framework = pz_plan_framework(plan);
   struct pz_plan by_default = *plan;
   by_default.moment_bytes = 0;
@@ -148,7 +154,8 @@ double pz_plan_host_optimizer_fraction(const struct pz_plan *plan) {
   return plan->offload_fraction > 0 ? plan->offload_fraction : 1;
 }
 
-/* Removes from the overlaps of a plan those of communication that it does not have. */
+/* Returns the overlaps of a plan without those of communication that it does not have: of gradients
+ * and weights with one replica, of tensor, pipeline and expert parallelism with a degree of 1. */
 int pz_plan_effective_overlap(const struct pz_plan *plan) {
   bool has_degrees = plan->dp && plan->tp;
   bool no_replicas =
@@ -170,7 +177,8 @@ struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan) {
                                     (uint32_t)pz_plan_microbatches(plan)};
 }
 
-/* The interleaved order runs rounds of as many microbatches as stages. */
+/* Returns the number of microbatches of a replica in a step.  The interleaved order rounds it up to a
+ * multiple of the stages, because each chunk runs that many microbatches in turn. */
 int64_t pz_plan_microbatches(const struct pz_plan *plan) {
   int64_t microbatches = pz_ceil_div(plan->batch, plan->mbs * plan->dp);
   bool is_interleaved = plan->vpp > 1 && !pz_is_v_pipeline((enum pz_pipeline_order)plan->pipeline);
@@ -191,6 +199,7 @@ void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan
     pz_require_range(call, "stage_recompute", plan->stage_recompute[stage], 0, MOST_DEGREE);
 }
 
+/* Raises an error if a number of the plan is out of its range or contradicts another one. */
 void pz_require_plan(struct pz_call *call, const struct pz_plan *plan) {
   const struct {
     const char *name;
@@ -250,6 +259,7 @@ void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, i
                counts[i].name, (long long)counts[i].n, (long long)layers, (long long)layers);
 }
 
+/* Raises an error if a model with `layers` layers cannot be divided among the chunks of the plan. */
 void pz_require_chunks(struct pz_call *call, const struct pz_plan *plan, int64_t layers) {
   int64_t chunks = plan->pp * plan->vpp, end_layers = plan->first_layers + plan->last_layers;
   bool fits = layers - end_layers >= chunks - 2; /* each middle chunk needs a layer */

@@ -84,8 +84,9 @@ struct plan_file_reading {
   struct pz_run_plan run;
 };
 
-/* Reads the parsed file into reading->run, within a border.  Also accepts outputs of subcommands,
- * which contain the plan as an inner object. */
+/* Reads the parsed file into reading->run (a callback of pz_border).  A plan file has model, chip,
+ * cluster and the fields of the plan in one object.  Outputs of subcommands are accepted, too: there,
+ * the fields are in an inner object "plan", and everything may be in an object "run". */
 static void read_object(struct pz_call *border, void *ctx) {
   static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
   struct plan_file_reading *reading = ctx;
@@ -98,11 +99,11 @@ static void read_object(struct pz_call *border, void *ctx) {
   const char *key;
   if (plan && !json_is_object(plan))
     pz_raise(call, PZ_BAD_INPUT, "plan is %s; accepted: an object", pz_json_type(plan));
-  for (size_t i = 0; plan && i <= SETTINGS; i++) {
+  for (size_t i = 0; plan && i <= SETTINGS; i++) { /* model, chip, cluster and config */
     value = json_object_get(object, accepted_key(NULL, i));
     if (value) read_key(call, accepted_key(NULL, i), value, &reading->run);
   }
-  for (int i = CHIP; i < SETTINGS; i++) {
+  for (int i = CHIP; i < SETTINGS; i++) { /* paths count more than the names of the contents */
     value = json_object_get(object, file_keys[i]);
     if (value) read_setting(call, i, file_keys[i], value, &reading->run);
   }
@@ -127,16 +128,19 @@ void pz_read_plan_file(struct pz_call *call, const char *name, const char *text,
   *run = reading.run;
 }
 
+/* Sets the fields of a run that `given` sets, and unsets those that no longer hold because they
+ * followed from or refined a changed field, unless they are given, too. */
 void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
   struct pz_plan *plan = &run->plan;
   bool changes_chunks = given->pp || given->vpp;
   bool changes_degrees = given->devices || given->tp || given->cp || given->pp;
   bool changes_recompute = given->recompute >= 0;
+  /* sequence parallelism is off with tp 1 and on by default above */
   if (given->tp && (given->tp == 1 || plan->tp <= 1)) plan->sp = PZ_AS_FRAMEWORK;
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (!pz_plan_is_unset(given, (enum pz_plan_field)i))
       pz_plan_field_copy(plan, given, (enum pz_plan_field)i);
-  /* fields that follow from changed ones are unset, unless they are given too */
+  /* Unset (0, NULL or PZ_AS_FRAMEWORK) what followed from changed fields and is not given. */
   if (changes_degrees && !given->dp) plan->dp = 0;
   if (!given->shard && (!plan->dp || given->zero >= 0)) plan->shard = 0;
   if ((given->tp || given->ep) && !given->etp && !run->from[PZ_PLAN_ETP]) plan->etp = 0;
@@ -147,7 +151,8 @@ void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
   if (changes_recompute && !given->recompute_layers) plan->recompute_layers = 0;
   if (changes_recompute && !given->recompute_modules) plan->recompute_modules = 0;
   if (changes_chunks || changes_recompute || given->recompute_layers) plan->stage_recompute = NULL;
-  if (given->overlap < 0 && plan->overlap >= 0 && changes_chunks) {
+  bool keeps_overlap = given->overlap < 0 && plan->overlap >= 0;
+  if (keeps_overlap && changes_chunks) { /* transfers between stages overlap if interleaved */
     plan->overlap &= ~(int)PZ_OVERLAP_P2P;
     if (plan->vpp > 1 && !run->p2p_off) plan->overlap |= PZ_OVERLAP_P2P;
   }
@@ -163,8 +168,8 @@ json_t *pz_run_plan_json(const struct pz_run_plan *run) {
   return object;
 }
 
-/* Returns whether a field of a filled plan is worth listing: whether its value matters for this
- * run. */
+/* Returns whether a field of a filled plan is listed for users, because its value has an effect in
+ * this run.  For example, the pipeline order has none with one stage. */
 static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
   const struct pz_plan *plan = &run->plan;
   switch (field) {
@@ -184,6 +189,8 @@ static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
   }
 }
 
+/* Returns the settings and the relevant fields of a run as texts, each with the origin of its value:
+ * where it was read, what it follows from, or "default".  Sets *n to their number. */
 struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz_run_plan *run,
                                            uint32_t *n) {
   const char *const names[SETTINGS] = {run->model, run->chip, run->cluster};

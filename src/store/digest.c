@@ -23,8 +23,8 @@ static const char *const part_queries[PZ_PARTS] = {
     [PZ_PART_TIMINGS] = "SELECT * FROM timings",
 };
 
-/* The hashes of a row's cells are chained, so that their order matters; the hashes of rows are
- * added, so that their order does not. */
+/* Returns the sum of the hashes of all rows that a statement returns.  The hashes of a row's cells are
+ * chained, so that their order matters; those of rows are added, so that their order does not. */
 uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
   uint64_t sum = 0;
   while (pz_db_next(call, db, stmt)) {
@@ -88,7 +88,7 @@ static bool read_digest(struct pz_call *call, const struct pz_db *db, enum pz_pa
   return found;
 }
 
-/* Recomputes the digest of a part from all of its rows. */
+/* Recomputes the digest of a part from all of its rows, and records it. */
 void pz_digest_store(struct pz_call *call, const struct pz_db *db, enum pz_part part) {
   write_digest(call, db, part, pz_digest_part(call, db, part));
 }

@@ -74,7 +74,8 @@ void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *run_dir) {
            run_dir->dir);
 }
 
-/* A directory without a lock file has no writer. */
+/* Takes a shared lock, which keeps writers out.  Returns false if there is a writer; a directory
+ * without a lock file has none. */
 bool pz_run_dir_share(struct pz_run_dir *run_dir) {
   run_dir->lock = open(run_dir->lock_path, O_RDONLY | O_CLOEXEC);
   if (run_dir->lock < 0 || try_lock(run_dir->lock, LOCK_SH)) return true;
@@ -84,12 +85,12 @@ bool pz_run_dir_share(struct pz_run_dir *run_dir) {
 }
 
 void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
-  for (int i = 0; i <= N_COMPANIONS; i++) {
+  for (int i = 0; i <= N_COMPANIONS; i++) { /* the files of the database, then the lock */
+    bool is_companion = i < N_COMPANIONS;
     companion_path companion;
     struct stat file_state;
-    const char *path = i < N_COMPANIONS ? companion : run_dir->lock_path;
-    if (i < N_COMPANIONS)
-      snprintf(companion, sizeof companion, "%s%s", run_dir->run, companions[i]);
+    const char *path = is_companion ? companion : run_dir->lock_path;
+    if (is_companion) snprintf(companion, sizeof companion, "%s%s", run_dir->run, companions[i]);
     if (stat(path, &file_state) == 0 && !S_ISREG(file_state.st_mode))
       pz_raise_at(call, PZ_IO, path, 0, 0,
                   "%s: is not a regular file; accepted: the directory of a run", path);
@@ -117,9 +118,9 @@ bool pz_run_dir_has_log(const struct pz_run_dir *run_dir) {
   return stat(path, &file_state) == 0 && file_state.st_size > 0;
 }
 
-/* Merges the log into the database, so that one file remains to be renamed.  If that fails, the log
- * is renamed with the database: closing must not remove the log of a file that is not a database.
- * */
+/* Merges the log into the database, so that one file remains to be renamed.  By default, SQLite merges
+ * and removes the log when it closes the database.  This is switched off until the merge has
+ * succeeded, because after a failure the log is renamed with the database and must not be lost. */
 static void merge_log(struct pz_call *call, void *ctx) {
   const struct pz_run_dir *run_dir = ctx;
   struct pz_db *db = pz_db_open_in_call(call, run_dir->run, PZ_DB_WRITE);
@@ -142,7 +143,8 @@ static bool is_unused_name(const char *stem) {
   return true;
 }
 
-/* Tries run-1.sqlite, run-2.sqlite ... until no file has the name. */
+/* Renames the run and its companions to the first of run-1.sqlite, run-2.sqlite ... that no file
+ * has. */
 void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
   char new_stem[PZ_DB_LONGEST_PATH];
   if (is_unused_name(run_dir->run)) return;
@@ -173,7 +175,7 @@ static void remove_database(void *stem) {
   }
 }
 
-/* A new run gets the name run.sqlite.part until it is complete. */
+/* Returns the path run.sqlite.part, where a new run is written until it is complete. */
 char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *run_dir) {
   if (!is_unused_name(run_dir->run))
     pz_raise(call, PZ_BAD_INPUT,

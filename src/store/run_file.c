@@ -72,7 +72,8 @@ static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db 
   return stmt;
 }
 
-/* Appends the stored bytes of a round, or nothing (struct pz_round_store). */
+/* Appends the stored result of a round of the search, or nothing if the round is not stored.  This is
+ * the callback `read` of struct pz_round_store, by which the search resumes. */
 static void read_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                        struct pz_buffer *bytes) {
   const struct pz_run_file *file = ctx;
@@ -85,7 +86,8 @@ static void read_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t r
   pz_close(call, stmt);
 }
 
-/* Stores the bytes of a round in a transaction of its own (struct pz_round_store). */
+/* Stores the result of a round of the search in a transaction of its own, and adds the row to the
+ * digest of the table.  This is the callback `write` of struct pz_round_store. */
 static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                         const struct pz_buffer *bytes) {
   struct pz_run_file *file = ctx;
@@ -116,8 +118,8 @@ void pz_run_file_close(struct pz_run_file *file) {
   pz_object_free(file);
 }
 
-/* Returns a run file that is not open yet.  It is closed and freed if the call ends before
- * keep_run_file(). */
+/* Returns a run file that is not open yet, and sets *own to an allocator for what lives as long as
+ * the file.  It is closed and freed if the call ends before keep_run_file(). */
 static struct pz_run_file *new_run_file(struct pz_call *call, struct pz_call *own) {
   struct pz_run_file *file = pz_object_new(call, sizeof *file, own);
   file->rounds = (struct pz_round_store){file, read_round, write_round};
@@ -156,7 +158,8 @@ static void open_with_inputs(struct pz_call *call, struct pz_run_file *file, str
              difference);
 }
 
-/* A run that cannot be written to is opened read-only if it is finished. */
+/* Opens the run of a directory, or creates it if there is none or if `fresh` replaces it.  If the
+ * directory cannot be written to, a finished run is opened read-only. */
 struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
                                                  const char *inputs, bool fresh) {
   struct pz_call own;
@@ -174,6 +177,7 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
                file->dir.run);
     return keep_run_file(call, file);
   }
+  /* Another process cannot write now.  A new run is prepared completely before it gets its name. */
   pz_run_dir_lock(call, &file->dir);
   if (fresh) pz_run_dir_move_aside(call, &file->dir);
   if (pz_run_dir_has_run(&file->dir)) {
@@ -206,7 +210,8 @@ struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char 
   return keep_run_file(call, file);
 }
 
-/* A file that nobody writes and that has no log is read without locks. */
+/* Opens an existing run.  It is read without SQLite's locks ("frozen") if nobody writes it and no log
+ * has to be merged into it. */
 struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir) {
   struct pz_call own;
   struct pz_run_file *file = new_run_file(call, &own);

@@ -49,7 +49,8 @@ void pz_schema_make(struct pz_call *call, struct pz_db *db, const char *inputs) 
   pz_db_commit(call, db);
 }
 
-/* The pragma returns the mode that is in effect, which may be another one. */
+/* Turns the write-ahead log on.  The pragma returns the mode that is then in effect, which is another
+ * one if the log is impossible. */
 void pz_schema_log(struct pz_call *call, const struct pz_db *db) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA journal_mode = WAL");
   bool row = pz_db_next(call, db, stmt);
@@ -76,7 +77,8 @@ static void read_header(struct pz_call *call, void *ctx) {
   header->version = pz_db_number(call, header->db, "PRAGMA user_version");
 }
 
-/* Compares the numbers in the header, then the statements that made the tables. */
+/* Raises PZ_BAD_INPUT, with a message that ends with `advice`, unless the database is a run file of
+ * this version: its header has our two numbers, and its tables were made by our statements. */
 void pz_schema_check(struct pz_call *call, const struct pz_db *db, const char *advice) {
   struct file_header header = {.db = db};
   struct pz_error error = {0};
