@@ -259,8 +259,9 @@ enum pz_saved_use {
 /* How layers with 8-bit GEMMs save their activations. */
 enum pz_saved_form {
   PZ_SAVED_16BIT,
-  PZ_SAVED_GEMM_8BIT,      /* inputs of GEMMs in 8 bits; another copy for 16-bit readers */
-  PZ_SAVED_8BIT,           /* inputs of GEMMs and gated activations: 8 bits, 12 if shared */
+  PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bits; another copy for 16-bit readers */
+  /* inputs of GEMMs and gated activations in 8 bits, in 12 if others read them in 16 bits */
+  PZ_SAVED_8BIT,
   PZ_SAVED_GEMM_8BIT_GATE, /* as PZ_SAVED_GEMM_8BIT, and inputs of gated activations in 8 bits */
   PZ_SAVED_GEMM_4BIT,      /* inputs of GEMMs in 4 bits, with one scale for 16 values */
   PZ_SAVED_GEMM_4BIT_GATE, /* as PZ_SAVED_GEMM_4BIT, and inputs of gated activations in 8 bits */
@@ -388,7 +389,8 @@ struct pz_workload_options {
     double dropout; /* dropout probability of the inputs of adapters; 0 means none */
   } lora;
   const char *peft; /* text that replaces `lora` (see pz_lora_parse), or NULL; not copied */
-  double imbalance; /* rows of this device's experts over the mean of the ep devices; 0 means 1 */
+  /* rows of this device's experts over the mean of the ep devices, at most all rows; 0 means 1 */
+  double imbalance;
 };
 
 /* Linear layers that may have adapters. Megatron fuses query, key and value, and also gate and up,
@@ -1944,8 +1946,8 @@ PZ_API void pz_training_plans_free(struct pz_training_plans *p); /* accepts NULL
 
 /* Explains why nothing fits (p->n is 0). Returns PZ_NO_ANSWER with a message that says what lacks
  * memory and which single changes make a plan fit (unpinning a field, more devices, more HBM,
- * shorter samples), or PZ_BAD_USE if no plan has the pinned degrees. If `weak` is true, the batch grows
- * with the devices. The call makes some searches. */
+ * shorter samples), or PZ_BAD_USE if no plan has the pinned degrees. If `weak` is true, the batch
+ * grows with the devices. The call makes some searches. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
                          const struct pz_cluster *net,

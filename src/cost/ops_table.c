@@ -458,7 +458,7 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
  * blocks_s.  Data that are changed in place occupy the global buffer once rather than twice. */
 static double state_kernel_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   static const int64_t WIDTH = 4; /* tokens that a convolution combines */
-  /* Tokens of a sample in a thread block of the Triton kernel causal_conv1d_fn (SGLang, BLOCK_M) */
+  /* tokens of a sample in a thread block: BLOCK_M of _causal_conv1d_fwd_kernel in vLLM */
   static const int64_t BLOCK_TOKENS = 8;
   const struct pz_constants *constants = &pz_constants_default;
   const struct operator_info *op = &operators[row->op];
