@@ -124,6 +124,7 @@ static void optimise(struct pz_call *call, struct tuner *tuner) {
     uint32_t n_ranked = n > RANDOM_OF_ROUND ? n - RANDOM_OF_ROUND : n;
     pz_linear_gp_fit(&tuner->process, NOISE);
     rank_candidates(tuner);
+    /* the last of the round are random: drawn from all points behind the chosen candidates */
     pz_random_draw(&tuner->random, tuner->order + tuner->n_evaluated + n_ranked, n_rest - n_ranked,
                    n - n_ranked);
     evaluate_next(call, tuner, n);
@@ -139,7 +140,8 @@ static void release_tuner(void *released) {
   for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) pz_workload_free(tuner->workloads[i]);
 }
 
-/* Returns a tuner that has run the optimisation. */
+/* Prepares and runs the optimisation: loads the models, computes the features of all chips, and
+ * evaluates SAMPLES of them.  Returns the tuner, whose `best` is the chip that was found. */
 static const struct tuner *run_tuner(struct pz_call *call,
                                      const struct pz_baseline_question *question) {
   struct tuner *tuner = pz_alloc(call, 1, sizeof *tuner);
@@ -159,7 +161,9 @@ static const struct tuner *run_tuner(struct pz_call *call,
     struct pz_chip chip;
     pz_space_chip(question->task->space, &question->points[i], &chip);
     tuner->order[i] = i;
-    /* products of sizes are integers, so that ties do not depend on rounding */
+    /* Features: numbers of vector lanes, of values that enter the arrays in a cycle, of bytes of
+     * buffers, and of multipliers in all and per array.  They are products of integers, so that ties
+     * do not depend on rounding. */
     const struct pz_tensor_cores *tensor = &chip.tensor;
     const struct pz_vector_cores *vector = &chip.vector;
     int64_t array_cells = tensor->rows * tensor->cols;

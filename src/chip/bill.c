@@ -81,7 +81,7 @@ static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
   double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
   bill->glb_mm2 = (buffer_bytes * tech->glb_um2_per_byte +
                    chip->glb_bytes_per_s / 1e9 * tech->glb_port_um2_per_gbs) /
-                  1e6;
+                  UM2_PER_MM2;
   bill->hbm_mm2 = stacks * tech->hbm_phy_um2 / UM2_PER_MM2;
   bill->link_mm2 = chip->link_bytes_per_s / 1e9 * tech->link_um2_per_gbs / UM2_PER_MM2;
   bill->die_link_mm2 =
@@ -138,9 +138,10 @@ double pz_chip_held_part(const struct pz_chip *chip) {
          (reference_hz * pz_tech_voltage2(tech, reference_hz));
 }
 
-/* Returns the peak power.  The cost breakdown has that of a measured GPU, which lowers its clock to
- * the sustained one and whose GEMMs miss the peak.  Any other chip is assumed to hold its clock,
- * which raises its dynamic power with f V^2, and to run GEMMs at the full rate. */
+/* Returns the peak power of a chip.  For a measured GPU, which lowers its clock to the sustained one
+ * and whose GEMMs miss the peak rate, it is the power of the cost breakdown.  Any other chip is
+ * assumed to hold its nominal clock, which raises its dynamic power with f V^2, and to run GEMMs at
+ * the full rate.  The power limit of an unmeasured ("cold") chip also limits the result. */
 double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool is_measured_gpu = chip->execution == PZ_CHIP_STREAM && !chip->cold;
@@ -193,7 +194,8 @@ struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range
                       .io_tech = pz_tech_range(io_tech, range)};
   struct pz_bill bill = {.dies = dies.core_dies + dies.io_dies};
   if (pz_tech_is_library(&dies.core_tech)) {
-    /* The original system's library has the area, and the power at the peak rates. */
+    /* The library of the original system states only the area of blocks and the energy of operations
+     * and transfers, of which the power at the peak rates follows.  Prices and edges stay 0. */
     const struct pz_tech_info *library = &dies.core_tech;
     struct pz_area area = pz_chip_area(chip);
     bill.tensor_mm2 = area.tensor_um2 / UM2_PER_MM2;
@@ -214,6 +216,7 @@ struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range
   double shared_mm2 = bill.glb_mm2 + bill.hbm_mm2 + bill.link_mm2 + bill.die_link_mm2 + bill.io_mm2;
   double core_mm2 = bill.tensor_mm2 + bill.tensor_local_mm2 + bill.vector_mm2 +
                     bill.vector_local_mm2 + bill.fp64_mm2 + bill.noc_mm2;
+  /* The share of control and wiring is added to the blocks.  I/O dies have all shared blocks. */
   double io_mm2 = dies.io_dies ? shared_mm2 * (1 + dies.io_tech.other_share) : 0;
   bill.other_mm2 = core_mm2 * dies.core_tech.other_share + shared_mm2 * dies.io_tech.other_share;
   bill.area_mm2 = core_mm2 + shared_mm2 + bill.other_mm2;

@@ -42,7 +42,8 @@ struct pz_kernel pz_kernel_none(void) {
   return kernel;
 }
 
-/* Accepted numbers of values in a row, a tile or a split, and of splits of a GEMM. */
+/* Accepted numbers of values (in a row of a vector operator, in a tile of a GEMM, or along the inner
+ * dimension of one of its parts), and of parts into which the inner dimension is split. */
 static const struct pz_range VALUES = {1, 1LL << 40}, SPLITS = {1, 65536};
 
 /* Reads the numbers that `keys` describes into the struct at `out`, at the offsets of the keys. */
@@ -90,8 +91,8 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
   }
 }
 
-/* Uncalibrates a chip: no start-up times are measured, and it reaches the rates of its data
- * sheet. */
+/* Sets the calibration of a chip without measurements, which reaches the rates of its data sheet and
+ * needs no time to start an operator. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
   *calibration =
       (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
@@ -102,7 +103,8 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) 
   calibration->warm_to_bytes = (double)glb_bytes;
 }
 
-/* Defaults of -1 in calibration.def are replaced by values of other fields. */
+/* Reads the field "calibration" of a chip.json.  A number whose default in calibration.def is -1
+ * follows from another field if it is absent: from startup_s, or from the size of the global buffer. */
 void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
                          struct pz_calibration *calibration) {
   read_numbers(file, numbers, NUMBERS, calibration);
@@ -110,6 +112,7 @@ void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
     pz_fields_refuse(file, "calibration.fp8_block_speedup", "0, or 1 to 16");
   if (calibration->nvfp4_speedup > 0 && calibration->nvfp4_speedup < 1)
     pz_fields_refuse(file, "calibration.nvfp4_speedup", "0, or 1 to 32");
+  /* -1: absent, the value follows from another field */
   if (calibration->batched_startup_s < 0) calibration->batched_startup_s = calibration->startup_s;
   if (calibration->warm_from_bytes < 0) calibration->warm_from_bytes = (double)glb_bytes;
   if (calibration->warm_to_bytes < 0) calibration->warm_to_bytes = calibration->warm_from_bytes;

@@ -131,8 +131,9 @@ static void check_least(struct pz_fields *file, const char *key, int64_t value, 
   if (file->status == PZ_OK && value < least) pz_fields_refuse(file, key, accepted);
 }
 
-/* Refuses buffers that are too small for a tile, and a power limit of a cold chip that its static
- * power exhausts.  The margin covers the clock network at the lowest clock. */
+/* Refuses buffers that are too small for any tile of a GEMM, and a power limit of an unmeasured
+ * ("cold") chip that its static power exhausts.  The clock of such a chip follows from the limit, and
+ * the margin covers the power of the clock network at the lowest clock. */
 static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   static const double WATTS_MARGIN = 1.1;
   const struct pz_calibration *calibration = &chip->calibration;
@@ -166,12 +167,13 @@ void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *obj
   file.any_units = any_units || json_is_true(json_object_get(object, "any_units"));
   struct pz_chip chip = {0};
   char accepted[80];
+  /* Messages list the accepted fields in the order of their first use: these four, then the table. */
   for (size_t i = 0; i < sizeof listed_first / sizeof *listed_first; i++)
-    (void)pz_fields_value(&file, listed_first[i]); /* messages list these first */
+    (void)pz_fields_value(&file, listed_first[i]);
   for (size_t i = 0; i < N_FIELDS; i++) read_field(&file, &chip_fields[i].row, &chip);
   /* By default, the buffer of a vector core has 16 bytes for each lane. */
   if (!chip.vector.local_bytes) chip.vector.local_bytes = pz_max(16 * chip.vector.lanes, 1024);
-  /* all cores together must be able to draw the full rates of the global buffer and of HBM */
+  /* Check: all cores together must be able to draw the full rates of the global buffer and of HBM. */
   const struct {
     const char *key;
     double rate, core_rate;
@@ -186,6 +188,7 @@ void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *obj
   if (chip.package.io_dies && pz_tech_is_library(pz_tech_at(chip.package.io_tech)))
     pz_fields_refuse(&file, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(&file, ignored, sizeof ignored / sizeof *ignored);
+  /* A chip of a real technology without a calibration is unmeasured ("cold"): its class gives one. */
   bool is_library = pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(&chip)));
   bool is_cold = file.status == PZ_OK && !is_library && !json_object_get(file.root, "calibration");
   if (is_cold) pz_chip_set_class(call, &chip, NULL);
@@ -355,8 +358,9 @@ void pz_chip_fields(json_t *list) {
 
 /* ---- single fields --------------------------------------------------------------------------- */
 
-/* Finds field i of pz_chip_field(), which numbers the fields of the table without the calibration
- * first, and then those of the calibration.  Returns false after the last field. */
+/* Finds the field with index i of those that programs can read and change: first the fields of the
+ * table without the calibration, then the numbers of the calibration.  Returns false after the
+ * last. */
 static bool field_at(size_t i, struct chip_field *out) {
   size_t n_calibration, counted = 0;
   const struct pz_key *calibration = pz_calibration_constants(&n_calibration);
@@ -406,7 +410,8 @@ const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   return field.row.key;
 }
 
-/* Returns name i of the words, or of the numbers if *is_word is false, as a pz_name_at. */
+/* Returns the name of the field with index i among those that have a word as their value, or a number
+ * if *is_word is false (a pz_name_at).  Returns NULL after the last. */
 static const char *name_at(const void *is_word, size_t i) {
   enum pz_chip_kind kind;
   const char *name = pz_chip_field(0, &kind);

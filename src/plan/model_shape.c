@@ -111,7 +111,8 @@ static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
   shape->qk_norm = true;
 }
 
-/* Reads what all models that mix recurrent and attention layers have in common. struct pz_arch
+/* Reads the fields that all hybrid models, which mix recurrent and attention layers, have in common,
+ * and writes the kind of each layer as a letter into shape->pattern (model_shape.h).  struct pz_arch
  * stores the width of experts in ffn, but the shape stores it in expert_ffn, and the width of dense
  * layers in ffn. */
 static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
@@ -246,7 +247,8 @@ bool pz_shape_exceeds_positions(const struct pz_model_shape *shape, int64_t seq)
   return shape->rotary_base > 0 && shape->rope == PZ_ROPE_PLAIN && seq > shape->positions;
 }
 
-/* A longer sequence than the model was trained for needs the next power of two. */
+/* Returns the factor by which rotary positions are scaled with Llama 3.1's method, or 0 if they are
+ * not.  A sequence longer than the model was trained for needs the next power of two. */
 double pz_shape_rope_factor(const struct pz_model_shape *shape, int64_t seq) {
   double factor = 1;
   if (!pz_shape_exceeds_positions(shape, seq))
@@ -255,6 +257,8 @@ double pz_shape_rope_factor(const struct pz_model_shape *shape, int64_t seq) {
   return factor;
 }
 
+/* Reads the shape of a model from the text of a config.json.  Raises an error if no launch script is
+ * known for its family, or for its variant of the family. */
 void pz_parse_model_shape(struct pz_call *call, const char *name, const char *text, size_t bytes,
                           struct pz_model_shape *out) {
   struct pz_arch arch = {0};

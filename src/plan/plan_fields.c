@@ -135,6 +135,8 @@ bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field) {
   return field_number(plan, field) == fields[field].unset;
 }
 
+/* Compares the values of a field in two plans, as strcmp() does: texts by their bytes, the list by its
+ * length and then its numbers, all other fields as numbers. */
 int pz_plan_field_compare(const struct pz_plan *a, const struct pz_plan *b,
                           enum pz_plan_field field) {
   const char *a_member = (const char *)a + fields[field].offset;
@@ -207,12 +209,14 @@ static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
   return (int)field_number(plan, field);
 }
 
+/* Writes the value of a field that takes effect into buf, and returns buf: words for choices and sets,
+ * "on" or "off", a number, or "-" if the field is unset or a list. */
 char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, char *buf,
                          size_t size) {
   if ((unsigned)field >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
   const struct pz_plan_field_info *info = &fields[field];
   double value = field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
-  bool is_unset = value == info->unset && info->unset < 0;
+  bool is_unset = value == info->unset && info->unset < 0; /* other unset values are valid ones */
   if (info->kind >= PZ_PLAN_KIND_LIST || is_unset) return pz_text_copy(buf, size, "-");
   switch (info->kind) {
   case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(info->names, (int)value));
@@ -280,7 +284,7 @@ void pz_read_plan_field(struct pz_call *call, enum pz_status status, struct pz_p
     while (states[state] && !pz_text_same(states[state], text)) state++;
     if (!states[state])
       pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
-    value = state % 2;
+    value = state % 2; /* states[] alternates between off and on */
     break;
   }
   default: {
@@ -431,10 +435,11 @@ static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_pla
            pz_json_brief(json, found, sizeof found), accepted);
 }
 
+/* Sets a field of the plan from JSON.  Raises an error if the value has another type or is out of
+ * range.  Numbers and booleans are converted to text, so that one function checks all values. */
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json) {
   const struct pz_plan_field_info *info = &fields[field];
-  /* Numbers and booleans are converted to text, so that one function checks all values. */
   const char *text = "";
   char number[40];
   if (json_is_null(json)) {

@@ -43,6 +43,7 @@ static void fill_degrees(struct pz_call *call, struct pz_plan *plan) {
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (!*degrees[i]) *degrees[i] = 1;
   if (!(plan->imbalance > 0)) plan->imbalance = 1;
+  /* devices = tp x cp x pp x dp: `replica` is the devices of one replica, of which there are dp */
   int64_t replica = plan->tp * plan->cp * plan->pp;
   if (plan->devices && plan->devices % replica)
     pz_raise(
@@ -67,6 +68,7 @@ static void fill_degrees(struct pz_call *call, struct pz_plan *plan) {
              "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: multiples of %lld",
              (long long)plan->batch, (long long)plan->mbs, (long long)plan->dp,
              (long long)(plan->mbs * plan->dp));
+  /* Experts are divided over ep x etp of the devices of a stage, ZeRO over `shard` replicas. */
   int64_t stage_devices = plan->tp * plan->cp * plan->dp, etp = pz_plan_etp(plan);
   if (stage_devices % (plan->ep * etp))
     pz_raise(call, PZ_BAD_USE,
@@ -87,6 +89,7 @@ static void fill_pipeline(struct pz_call *call, struct pz_plan *plan) {
   /* with one stage, all orders of one chunk are the same */
   if (plan->pp == 1 && pz_pipeline_chunks((enum pz_pipeline_order)plan->pipeline) == 1)
     plan->pipeline = PZ_PIPELINE_1F1B;
+  /* chunks per stage that the order requires: 2 in a V, 1, or any number above 1 (interleaved) */
   uint32_t chunks = pz_pipeline_chunks((enum pz_pipeline_order)plan->pipeline);
   bool is_interleaved = chunks == 0;
   const char *name = pz_pipeline_names[plan->pipeline];
@@ -148,12 +151,13 @@ static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   if (!plan->attention_library) plan->attention_library = defaults->attention_library;
   if (!plan->attention_library) plan->attention_library = "";
   if (plan->overlap >= 0) return;
+  /* The rules then remove from the default overlaps those that the framework lacks in this plan. */
   plan->overlap = defaults->overlap;
-  plan->overlap = pz_framework_overlap(plan, NULL); /* removes what it cannot overlap here */
+  plan->overlap = pz_framework_overlap(plan, NULL);
 }
 
-/* Adapts the default execution of the framework to the chip, or checks the given execution.
- * GPUs run kernels in a stream; other chips run the operators of a compiled program one after
+/* Adapts the default execution of the framework to the chip, or checks the given execution, and
+ * checks that the halves of a microbatch can be scheduled against each other.  GPUs run kernels in a stream; other chips run the operators of a compiled program one after
  * another (serial) or on several groups of cores at the same time (scheduled). */
 static void fill_execution(struct pz_call *call, struct pz_plan *plan, bool is_given,
                            const struct pz_chip *chip) {
@@ -175,6 +179,8 @@ static void fill_execution(struct pz_call *call, struct pz_plan *plan, bool is_g
              (long long)plan->mbs, pz_execution_names[plan->execution]);
 }
 
+/* Sets the 8-bit recipe and the precision of activations if they are unset, and checks that fields of
+ * narrow precisions are given only with one, and that the chip (NULL: any) supports the precision. */
 void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
                             const struct pz_chip *chip) {
   const char *precision = pz_precision_names[plan->precision];
@@ -205,6 +211,8 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
     pz_must(call, pz_chip_can_run(chip, (enum pz_precision)plan->precision, pz_call_error(call)));
 }
 
+/* Sets all unset fields of a plan, and checks that they agree.  A field is only set after those from
+ * which its value follows.  The plan is unchanged if an error is raised. */
 void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip) {
   struct pz_plan filled = *plan;
   struct pz_lora lora;
@@ -252,6 +260,8 @@ bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct p
   return pz_border(fill_in_border, &request, why) == PZ_OK;
 }
 
+/* Returns the devices that a plan asks for before it is filled: the stated number, or the product of
+ * the degrees that are set, at most MOST_DEVICES. */
 int64_t pz_plan_asked_devices(const struct pz_plan *plan) {
   const int64_t degrees[] = {plan->tp, plan->cp, plan->pp, plan->dp};
   double devices = 1;

@@ -132,6 +132,7 @@ const char *pz_plan_line(const struct pz_plan *plan, bool recompute, char *buf, 
   return buf;
 }
 
+/* Returns the number of layers of a stage, and how many of them are recomputed (`again`). */
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *run, int64_t stage) {
   const struct pz_plan *plan = &run->plan;
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
@@ -154,6 +155,7 @@ static const char *print_stages(struct pz_call *call, const struct pz_training_r
   const char *text = "", *value = "";
   int64_t n_stages = run->plan.pp, first = 0; /* first stage that has the text `value` */
   *all_alike = true;
+  /* A range of stages with equal text ends where the next text differs, which is empty at the end. */
   for (int64_t stage = 0; stage <= n_stages; stage++) {
     struct pz_stage_layers sum = pz_training_run_stage(run, stage);
     const char *next_value = "";
@@ -177,6 +179,8 @@ static const char *print_stages(struct pz_call *call, const struct pz_training_r
   return text;
 }
 
+/* Returns which layers are recomputed as one text for all stages if they are alike ("full", "none",
+ * "4 of 10 layers of each stage"), otherwise by stage. */
 const char *pz_stage_recompute_text(struct pz_call *call, const struct pz_training_run *run) {
   struct pz_stage_layers first = pz_training_run_stage(run, 0);
   const char *name = pz_plan_word(pz_recomputation_names, run->plan.recompute);
@@ -198,6 +202,8 @@ const char *pz_stage_layers_text(struct pz_call *call, const struct pz_training_
                    run->plan.pp > 1 ? " a stage" : "");
 }
 
+/* Returns the options, such as "--tp 4 --no-sp", that set the fields in which plan `to` differs from
+ * plan `from`, without fields that follow from others or have no effect. */
 const char *pz_plan_options_text(struct pz_call *call, const struct pz_plan *from,
                                  const struct pz_plan *to) {
   const char *text = "";

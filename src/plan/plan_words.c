@@ -64,7 +64,8 @@ struct plan_words {
   struct pz_plan given;    /* receives the fields of the plan */
 };
 
-/* Splits a text into words->word. "->" removes the word before it, the old value in "tp 8 -> 4". */
+/* Splits a text into words->word, each a NUL-terminated part of a copy of the text.  "->" removes the
+ * word before it, which is the old value in "tp 8 -> 4". */
 static void split_words(struct plan_words *words, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
   char *at = pz_copy_text(words->call, text);
@@ -113,7 +114,9 @@ static bool is_among(const char *const *names, const char *word) {
   return *names != NULL;
 }
 
-/* Sets a field to a value.  If the field is a set, also reads its further words after commas. */
+/* Sets a field to a value.  If the field is a set, also reads the words that follow after commas, as in
+ * "overlap grad, param", as long as they are words of the set and do not begin the next field.  A
+ * percentage sets a field whose most value is 1 to a fraction. */
 static void set_field(struct plan_words *words, enum pz_plan_field field, const char *value) {
   const struct pz_plan_field_info *info = pz_plan_field(field);
   char before[PZ_FIELD_TEXT_MOST];
@@ -156,7 +159,9 @@ static int phrase_length(const struct plan_words *words, const char *phrase, con
   return n;
 }
 
-/* Reads the next phrase, named field, or value without a name, and advances past it. */
+/* Reads the next item of the text and advances past it.  An item is, in this order of preference, a
+ * phrase ("in two halves"), a field with its value ("tp 8"), a field that is switched off ("no-sp"),
+ * chip or cluster with a name, or a value that needs no field ("eager"). */
 static void read_next(struct plan_words *words) {
   static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
   char *word = words->word[words->next].text, *name = word + strspn(word, "-"), suggestion[120];
@@ -192,8 +197,9 @@ static void read_next(struct plan_words *words) {
     words->run->cluster = read_value(words, name);
     return;
   }
+  /* A value without its field; a printed plan begins with one and a colon, as in "megatron: tp 8". */
   size_t n = strlen(word);
-  if (word[n - 1] == ':') word[n - 1] = '\0'; /* "megatron: tp 8" */
+  if (word[n - 1] == ':') word[n - 1] = '\0';
   for (size_t i = 0; i < sizeof self_named_fields / sizeof *self_named_fields; i++) {
     if (!is_among(pz_plan_field(self_named_fields[i])->names, word)) continue;
     set_field(words, self_named_fields[i], word);
@@ -217,7 +223,8 @@ struct change_request {
   struct pz_arena *arena; /* memory of the changed run */
 };
 
-/* Reads the text of a request and applies the changes to its run, within a border. */
+/* Makes the changed run: reads the words of the text into a plan with only the changed fields, and
+ * applies it to a copy of the run (a callback of pz_border). */
 static void read_changes(struct pz_call *call, void *ctx) {
   const struct change_request *request = ctx;
   struct pz_call results = pz_call_in(call, request->arena);
