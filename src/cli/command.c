@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "ranks/start.h"
+#include "report/records.h"
 
 /* ---- running a subcommand ------------------------------------------------------------------- */
 

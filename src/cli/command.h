@@ -72,10 +72,6 @@ _Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *inv
 _Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
                                       const struct pz_error *why);
 
-/* Version of the JSON results.  It is raised when a field is removed or changes its meaning, not
- * when one is added. */
-enum { PZ_JSON_VERSION = 1 };
-
 /* Prints a JSON value to stdout, an object with the field json_version.  The reference passes to
  * the call. */
 void pz_command_print_json(struct pz_call *call, json_t *value);

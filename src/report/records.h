@@ -7,6 +7,10 @@
 
 #include "core/record.h"
 
+/* Version of the JSON results.  It is raised when a field is removed or changes its meaning, not
+ * when one is added. */
+enum { PZ_JSON_VERSION = 1 };
+
 /* A record with its name in the schema. */
 struct pz_named_record {
   const char *name;    /* "calibration" */
@@ -333,6 +337,10 @@ struct pz_partition_answer {
   uint32_t n_others;
 };
 extern const struct pz_record pz_partition_answer_record;
+
+/* struct pz_validation without and with its measurements, and struct pz_cold_errors. */
+extern const struct pz_record pz_validation_record, pz_validation_rows_record,
+    pz_cold_errors_record;
 
 /* Writes the chip or the cluster behind a pointer as its JSON file; NULL is null. */
 extern const struct pz_field_codec pz_chip_codec, pz_cluster_codec;

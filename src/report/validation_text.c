@@ -1,87 +1,14 @@
-/* A validation as JSON, CSV tables, limits or an HTML page, by pz_validation_text().  The record
- * tables describe the JSON.  The page shows predicted against measured step times of each run, the
+/* A validation as JSON, CSV tables, limits or an HTML page, by pz_validation_text().  The page shows predicted against measured step times of each run, the
  * errors by group, and how well the order of plans is predicted. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/csv.h"
-#include "core/record.h"
 #include "report/dataset.h"
 #include "report/page.h"
+#include "report/records.h"
 #include "study/error_fit.h"
 #include "study/validate.h"
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static const char *const limited_names[] = {"mean_error",       "memory_error", "not_predicted",
-                                            "rank_correlation", "regret",       NULL};
-
-/* Defines the table of a struct's fields and the record NAME_record that contains it. */
-#define RECORD(name, type, ...)                                                                    \
-  static const struct pz_field name##_fields[] = {__VA_ARGS__};                                    \
-  static const struct pz_record name##_record = PZ_RECORD(name##_fields, type)
-
-#define E(member, type) PZ_FIELD(struct pz_errors, member, PZ_FIELD_##type)
-#define E_AS(member, type, key) PZ_FIELD_AS(struct pz_errors, member, PZ_FIELD_##type, key)
-RECORD(error, struct pz_errors, E_AS(name, TEXT, "group"),
-       PZ_FIELD_NAMED(struct pz_errors, kind, "kind", pz_point_kind_names), E_AS(n, COUNT, "rows"),
-       E(not_predicted, COUNT), E_AS(mean, REAL_OR_NULL, "mean_error"), E(bias, REAL_OR_NULL),
-       E(worst, REAL_OR_NULL), E(worst_id, TEXT_OR_NULL), E_AS(n_memory, COUNT, "memory_rows"),
-       E_AS(memory_mean, REAL_OR_NULL, "memory_error"), E(memory_bias, REAL_OR_NULL),
-       E(memory_worst, REAL_OR_NULL));
-
-#define O(member, type) PZ_FIELD(struct pz_plan_order, member, PZ_FIELD_##type)
-RECORD(order, struct pz_plan_order, O(model, TEXT), O(shape, TEXT), O(group, TEXT), O(chip, TEXT),
-       O(devices, INT), O(batch, INT), O(plans, COUNT), O(rank_correlation, REAL_OR_NULL),
-       O(regret, REAL));
-
-RECORD(mean, struct pz_order_mean, PZ_FIELD_AS(struct pz_order_mean, name, PZ_FIELD_TEXT, "group"),
-       PZ_FIELD_AS(struct pz_order_mean, n, PZ_FIELD_COUNT, "models"),
-       PZ_FIELD(struct pz_order_mean, rank_correlation, PZ_FIELD_REAL_OR_NULL),
-       PZ_FIELD(struct pz_order_mean, regret, PZ_FIELD_REAL));
-
-RECORD(broken, struct pz_broken_limit, PZ_FIELD(struct pz_broken_limit, group, PZ_FIELD_TEXT),
-       PZ_FIELD_NAMED(struct pz_broken_limit, what, "what", limited_names),
-       PZ_FIELD(struct pz_broken_limit, value, PZ_FIELD_REAL_OR_NULL),
-       PZ_FIELD(struct pz_broken_limit, limit, PZ_FIELD_REAL));
-
-#define P(member, type) PZ_FIELD(struct pz_validation_point, member, PZ_FIELD_##type)
-RECORD(point, struct pz_validation_point,
-       PZ_FIELD_NAMED(struct pz_validation_point, kind, "kind", pz_point_kind_names), P(id, TEXT),
-       P(group, TEXT), P(quality, TEXT), P(chip, TEXT), P(framework, TEXT), P(model, TEXT),
-       P(shape, TEXT), P(plan, TEXT), P(devices, INT), P(batch, INT), P(measured_s, REAL),
-       P(predicted_s, REAL), P(measured_bytes, REAL), P(predicted_bytes, REAL),
-       PZ_FIELD_AS(struct pz_validation_point, reason, PZ_FIELD_TEXT, "not_predicted"));
-
-#define F(member, type) PZ_FIELD(struct pz_cold_family, member, PZ_FIELD_##type)
-#define C(member, type) PZ_FIELD(struct pz_cold_errors, member, PZ_FIELD_##type)
-RECORD(chip, struct pz_errors, PZ_FIELD(struct pz_errors, name, PZ_FIELD_TEXT), E(n, COUNT),
-       E(not_predicted, COUNT), E(mean, REAL_OR_NULL), E(bias, REAL_OR_NULL));
-RECORD(value, struct pz_cold_value, PZ_FIELD(struct pz_cold_value, name, PZ_FIELD_TEXT),
-       PZ_FIELD(struct pz_cold_value, value, PZ_FIELD_REAL));
-RECORD(family, struct pz_cold_family, F(name, TEXT), F(n, COUNT), F(mean, REAL_OR_NULL),
-       F(bias, REAL_OR_NULL),
-       PZ_FIELD_MANY(struct pz_cold_family, constants, PZ_FIELD_LIST, "constants", &value_record));
-RECORD(cold, struct pz_cold_errors,
-       PZ_FIELD_MANY(struct pz_cold_errors, chips, PZ_FIELD_LIST, "chips", &chip_record),
-       C(mean, REAL_OR_NULL), C(spread, REAL_OR_NULL),
-       PZ_FIELD_MANY(struct pz_cold_errors, others, PZ_FIELD_LIST, "others", &chip_record),
-       PZ_FIELD_MANY(struct pz_cold_errors, families, PZ_FIELD_LIST, "families", &family_record),
-       C(families_mean, REAL_OR_NULL));
-
-#define V(f, name, record) PZ_FIELD_MANY(struct pz_validation, f, PZ_FIELD_LIST, name, record)
-static const struct pz_field validation_fields[] = {
-    V(groups, "groups", &error_record),
-    V(apart, "apart", &error_record),
-    V(totals, "totals", &error_record),
-    V(orders, "plans", &order_record),
-    V(order_means, "plan_means", &mean_record),
-    V(broken, "broken_limits", &broken_record),
-    V(points, "rows", &point_record)}; /* the last field is omitted by `without_rows` */
-enum { FIELDS = sizeof validation_fields / sizeof *validation_fields };
-static const struct pz_record with_rows = {validation_fields, FIELDS, sizeof(struct pz_validation)};
-static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
-                                              sizeof(struct pz_validation)};
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
@@ -327,13 +254,10 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   pz_buffer_flush(call, out);
   bool rows = args->form == PZ_VALIDATION_JSON_ROWS;
   if (args->form == PZ_VALIDATION_JSON || rows) {
-    const struct pz_cold_errors *cold = &validation->cold;
-    json_t *root =
-        pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, validation));
-    bool has_cold_chips = cold->n_chips + cold->n_others > 0;
-    if (has_cold_chips &&
-        json_object_set_new(root, "cold", pz_record_json(&cold_record, cold)) != 0)
-      pz_raise_memory(call, "JSON");
+    const struct pz_record *record = rows ? &pz_validation_rows_record : &pz_validation_record;
+    json_t *root = pz_record_json(record, validation);
+    json_object_set_new(root, "json_version", json_integer(PZ_JSON_VERSION));
+    pz_json_built(call, root);
     pz_json_print(call, text, root);
   }
   if (args->form == PZ_VALIDATION_PAGE) text = build_page(call, validation);
