@@ -34,11 +34,19 @@ const struct pz_key *pz_kernel_constants(size_t *n) {
   return kernel_numbers;
 }
 
+/* Sets the numbers that `keys` describes, at their offsets in the struct at `out`, to their values
+ * on an uncalibrated chip (`absent`). */
+static void set_absent(const struct pz_key *keys, size_t n_keys, void *out) {
+  for (size_t i = 0; i < n_keys; i++) {
+    double *member = (double *)((char *)out + keys[i].offset);
+    *member = keys[i].absent;
+  }
+}
+
 /* Returns a kernel in which every number has the value of an uncalibrated chip. */
 struct pz_kernel pz_kernel_none(void) {
   struct pz_kernel kernel = {0};
-  for (size_t i = 0; i < KERNEL_NUMBERS; i++)
-    *(double *)((char *)&kernel + kernel_numbers[i].offset) = kernel_numbers[i].absent;
+  set_absent(kernel_numbers, KERNEL_NUMBERS, &kernel);
   return kernel;
 }
 
@@ -92,13 +100,14 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
 }
 
 /* Sets the calibration of a chip without measurements, which reaches the rates of its data sheet and
- * needs no time to start an operator. */
+ * needs no time to start an operator.  Repeated calls find their data in the global buffer exactly
+ * if it fits: up to warm_from_bytes all of it, and from warm_to_bytes on none. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
   *calibration =
       (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
-  for (size_t i = 0; i < NUMBERS; i++)
-    *(double *)((char *)calibration + numbers[i].offset) = numbers[i].absent;
-  calibration->batched_startup_s = calibration->startup_s;
+  set_absent(numbers, NUMBERS, calibration);
+  /* three numbers follow from others: their `absent` is -1 */
+  calibration->batched_startup_s = calibration->startup_s; /* a batched GEMM starts as any GEMM */
   calibration->warm_from_bytes = (double)glb_bytes;
   calibration->warm_to_bytes = (double)glb_bytes;
 }

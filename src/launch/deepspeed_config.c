@@ -130,13 +130,14 @@ static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   reader->run->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
 }
 
-/* Arguments of read_document(), whose border lets errors name the script. */
+/* Arguments of read_document(). */
 struct config_reading {
   struct pz_megatron_reader *reader;
   struct pz_document document;
 };
 
-/* Parses the JSON of a configuration and reads it; its errors end the call of this border. */
+/* Parses the JSON of a configuration and reads it.  The reader raises errors in the given call,
+ * so that pz_read_deepspeed_config() can catch them, and allocates in its own arena as before. */
 static void read_document(struct pz_call *call, void *ctx) {
   const struct config_reading *reading = ctx;
   struct pz_megatron_reader *reader = reading->reader;
@@ -147,7 +148,9 @@ static void read_document(struct pz_call *call, void *ctx) {
   read_config(reader, config);
 }
 
-/* Reads the configuration that the script writes, or its defaults if the script writes none. */
+/* Reads the configuration that the script writes, or its defaults if the script writes none.  Errors
+ * in the configuration are caught (by a border, core/call.h) and raised again with the name and the
+ * line of the script in front. */
 void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
   static const char origin[] = "DeepSpeed's configuration";
   struct config_reading reading = {.reader = reader};
@@ -160,7 +163,7 @@ void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
   struct pz_call *call = reader->call;
   struct pz_error err = {0};
   enum pz_status status = pz_border(read_document, &reading, &err);
-  reader->call = call;
+  reader->call = call; /* read_document() replaced it by a call that has ended */
   if (status != PZ_OK)
     pz_raise(call, status, "%s:%u: DeepSpeed's configuration: %s", reader->name,
              reading.document.line, err.message);

@@ -93,9 +93,11 @@ bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t
   return is_even || has_uneven_ends;
 }
 
-/* Sets moment_bytes to 0 if it equals the default of the plan's framework; before, 0 is fp32. */
+/* Replaces the bytes of Adam's moments that a run states, which are not 0, by 0 if they are the
+ * default of the plan's framework: in a plan, 0 stands for this default. */
 void pz_plan_settle_moments(struct pz_plan *plan, bool experts) {
-  double given = plan->moment_bytes > 0 ? plan->moment_bytes : 4;
+  double stated_bytes = plan->moment_bytes;
   plan->moment_bytes = 0;
-  if (pz_plan_moment_bytes(plan, experts) != given) plan->moment_bytes = given;
+  double default_bytes = pz_plan_moment_bytes(plan, experts);
+  if (stated_bytes != default_bytes) plan->moment_bytes = stated_bytes;
 }

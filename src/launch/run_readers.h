@@ -35,8 +35,8 @@ bool pz_script_document(const char *text, size_t bytes, const char *ending,
  * chunks between the first and the last one do not share their layers as evenly as possible. */
 bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t n);
 
-/* Sets moment_bytes, in which 0 stands for fp32 before the call, to 0 if it equals the framework's
- * default for models with or without experts. */
+/* Replaces moment_bytes, which must not be 0, by 0 (the framework's default) if it equals this
+ * default, which depends on whether the model has experts. */
 void pz_plan_settle_moments(struct pz_plan *plan, bool experts);
 
 #endif

@@ -50,26 +50,33 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
 static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, int depth,
                               bool may_mask);
 
-/* Returns whether a node uses a value like a constant of the architecture; at most `depth` further
- * nodes are followed.  If may_mask is set, a value that is added to attention scores is a mask.  A
- * table that is looked up is a learned bias and no mask. */
+/* Returns whether a node's use of a value shows that the value is a constant of the architecture
+ * and no trained parameter: the node takes its sine or cosine (rotary angles), rotates by it, adds
+ * it to attention scores (a mask), or its result has no gradient.  If the node only moves the value
+ * or combines it with constants and data, its result decides; at most `depth` nodes are followed.
+ * Additions count as masks only if may_mask is set: a table that is looked up is a learned bias. */
 static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int depth,
                              bool may_mask) {
   enum pz_onnx_lower lower = node->op->lower;
-  if (node->fused == PZ_OP_ROTARY) return node->n_in && node->in[0] != id;
-  if (node->fused >= 0) return false;
+  if (node->fused == PZ_OP_ROTARY) { /* inputs: the rotated tensor, cosines, sines */
+    bool is_rotated = node->n_in && node->in[0] == id;
+    return node->n_in && !is_rotated;
+  }
+  bool is_other_pattern = node->fused >= 0;
+  if (is_other_pattern) return false;
   if (strcmp(node->type, "Cos") == 0 || strcmp(node->type, "Sin") == 0) return true;
   bool no_gradient = lower == PZ_LOWER_DATA; /* comparisons, for example */
   if (no_gradient) return true;
   bool adds = strcmp(node->type, "Add") == 0 || strcmp(node->type, "Sub") == 0 ||
               strcmp(node->type, "Where") == 0;
-  bool is_wide = pz_onnx_value(node->graph, id)->rank >= 2;
-  if (adds && may_mask && is_wide && leads_to_softmax(node)) return true;
+  bool has_rows = pz_onnx_value(node->graph, id)->rank >= 2; /* as masks have, unlike biases */
+  if (adds && may_mask && has_rows && leads_to_softmax(node)) return true;
   /* Otherwise, the node must only move the value, or combine it with constants and data. */
   bool looks_up = strcmp(node->type, "Gather") == 0 || node->op->shape == PZ_SHAPE_INDEXED;
   bool moves = lower == PZ_LOWER_VIEW || lower == PZ_LOWER_PART || lower == PZ_LOWER_EXPAND ||
-               looks_up || node->op->elementwise || strcmp(node->type, "Concat") == 0;
-  if (!moves || !pz_onnx_result(node, 0)) return false;
+               looks_up || strcmp(node->type, "Concat") == 0;
+  bool combines = node->op->elementwise;
+  if ((!moves && !combines) || !pz_onnx_result(node, 0)) return false;
   for (uint32_t i = 0; i < node->n_in; i++) {
     const struct pz_onnx_value *input = pz_onnx_input(node, i);
     if (!input || node->in[i] == id || is_constant(input)) continue;
@@ -79,8 +86,8 @@ static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int d
   return is_constant_table(node->graph, node->out[0], depth - 1, may_mask && !looks_up);
 }
 
-/* Returns whether a value is a constant of the architecture, because all of its consumers use it
- * like one. */
+/* Returns whether a value is a constant of the architecture, because the uses of all of its
+ * consumers show it (uses_as_constant). */
 static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, int depth,
                               bool may_mask) {
   const struct pz_onnx_value *value = pz_onnx_value(graph, id);

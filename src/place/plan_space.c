@@ -431,21 +431,28 @@ static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Returns whether the framework could run some plan of this shape.  It probes each way and ZeRO
- * stage with one and two pipeline stages, and with the numbers of replicas that rules distinguish:
- * one, several, multiples of ep or of the sharding group, and exactly this group. */
+/* Returns whether the framework could run some plan of this shape.  It probes plans with each
+ * combination of recomputation and offload (a way), each ZeRO stage, one and two pipeline stages,
+ * and the data-parallel degrees that rules distinguish: none, and multiples of ep and of the group
+ * of devices over which ZeRO shards (shard). */
 static bool framework_can_run(const struct pz_plan_space *space,
                               const struct pz_step_shape *shape) {
   struct pz_plan plan = pz_step_shape_plan(space->question, shape);
   int64_t shard = pz_max(plan.shard, 1);
-  const int64_t replicas[] = {1,     shape->ep,         2 * shape->ep,
-                              shard, shard / shape->cp, 2 * shard * shape->ep};
-  for (size_t index = 0; index < sizeof replicas / sizeof *replicas; index++)
+  const int64_t degrees[] = {
+      1,
+      shape->ep, /* enough replicas for all experts, then twice as many */
+      2 * shape->ep,
+      shard,                /* a multiple of the sharding group */
+      shard / shape->cp,    /* exactly this group, in which context-parallel devices count too */
+      2 * shard * shape->ep /* several groups, and several replicas of the experts */
+  };
+  for (size_t index = 0; index < sizeof degrees / sizeof *degrees; index++)
     for (int zero = 0; zero <= 3; zero++)
       for (int64_t pp = 1; pp <= 2; pp++) {
         plan.pp = pp;
         plan.zero = zero;
-        plan.dp = pz_max(pz_min(replicas[index], MAX_PROBED_REPLICAS), 1);
+        plan.dp = pz_max(pz_min(degrees[index], MAX_PROBED_REPLICAS), 1);
         plan.batch = 4 * plan.mbs * plan.dp; /* 4 microbatches, which the stages divide */
         if (pp > 1 && space->n_layers < 2) continue;
         for (size_t k = 0; k < space->n_ways; k++)

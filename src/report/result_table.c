@@ -181,21 +181,24 @@ static void print_front(struct pz_call *call, const struct pz_result *result, FI
 
 /* ---- the reference of the evaluator original ------------------------------------------------ */
 
-/* The plan of a model on the reference chip. */
+/* Where the plan of a model on the reference chip comes from. */
 enum reference_plan { EXPERT_PLAN, BEST_PLAN, NO_PLAN, REFERENCE_PLANS };
 
-/* Returns which plan the reference has: that of an expert if one is known, the best, or none. */
+/* Returns which plan a model has on the reference chip: that of an expert, the best one, or none
+ * because no plan fits. */
 static enum reference_plan reference_plan(const struct pz_result_reference *reference) {
   if (!(reference->samples_per_s > 0)) return NO_PLAN;
   return reference->expert ? EXPERT_PLAN : BEST_PLAN;
 }
 
+/* The models of a result with one kind of plan on the reference chip, for pz_text_join(). */
 struct models_with_plan {
   const struct pz_result *result;
   enum reference_plan plan;
 };
 
-/* Returns the name of the i-th model whose reference has the plan of the list, or NULL. */
+/* Returns the name of the i-th model that has the list's kind of plan on the reference chip, or
+ * NULL. */
 static const char *model_with_plan(const void *ctx, size_t i) {
   const struct models_with_plan *list = ctx;
   size_t n = 0;
@@ -208,7 +211,8 @@ static const char *model_with_plan(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Prints the names of the models whose reference has that plan, between two texts. */
+/* Prints the text `before`, the names of the models that have this kind of plan on the reference
+ * chip (the chip with which the best one is compared), and the text `after`. */
 static void print_models_with_plan(const struct pz_result *result, const char *before,
                                    enum reference_plan plan, const char *after, FILE *out) {
   struct models_with_plan list = {result, plan};

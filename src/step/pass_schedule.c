@@ -239,6 +239,9 @@ struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   return power;
 }
 
+/* The share of the power budget that a run gets if it is alone on the chip. */
+static const double WHOLE_BUDGET = 1;
+
 /* Computes the seconds and the dynamic joules of a run, whose calls each have this work, with a
  * share of the power budget. */
 static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
@@ -278,17 +281,19 @@ void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_
   }
 }
 
-/* Adds memory traffic to a run, and updates its time.  On a measured chip, the run becomes longer
- * only if HBM becomes the bottleneck. */
+/* Adds hbm_s seconds of memory traffic to the calls of a run, with its energy, and updates the time
+ * of the run.  On an unmeasured (cold) chip, the power law times it anew with the whole power
+ * budget.  On a measured chip, the run becomes longer only if HBM becomes the bottleneck: if
+ * starting its calls, moving their bytes and merging the turns of ring attention take longer. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   struct pz_work *work = &run->work;
-  double joules;
+  double joules; /* not stored in a run */
   work->hbm_s += hbm_s / run->calls;
-  work->outside_j += hbm_j(chip, hbm_s) / run->calls;
-  run->levels = 0;
+  work->outside_j += hbm_j(chip, hbm_s) / run->calls; /* outside of the cores */
+  run->levels = 0; /* discards the times and energies of the shares, which lack these bytes */
   if (chip->cold)
-    run_with_share(power, run, work, 1, &run->s, &joules);
+    run_with_share(power, run, work, WHOLE_BUDGET, &run->s, &joules);
   else
     run->s = pz_fmax(run->s, run->calls * (work->startup_s + work->hbm_s) + run->merge_s);
 }
@@ -453,7 +458,8 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   mode.mode.duration = has_enough_cores ? node->s : run.calls * pz_work_s(work) + run.merge_s;
   mode.mode.energy_j = run.calls * (work->core_j + work->outside_j);
   if (chip->cold)
-    run_with_share(&builder->power, &run, work, 1, &mode.mode.duration, &mode.mode.energy_j);
+    run_with_share(&builder->power, &run, work, WHOLE_BUDGET, &mode.mode.duration,
+                   &mode.mode.energy_j);
   return mode;
 }
 

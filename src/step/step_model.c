@@ -60,6 +60,9 @@ static enum pz_format layer_format(const struct pz_layer *layer, const struct pz
   return pz_is_block(layer) && !layer->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
 }
 
+/* Returns the context in which pz_layer_step() times one layer under a plan: everything besides the
+ * layer that its time depends on, including its number format.  If the chip schedules operators,
+ * the solver may spend PZ_PASS_STEPS steps on the schedule of a pass. */
 struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
                                              const struct pz_plan *plan, uint32_t layer) {
   model->cost.net.devices = pz_plan_devices(plan); /* which part of a torus the job occupies */
@@ -194,7 +197,10 @@ static void set_cost_model(struct pz_step_model *model, const struct pz_chip *ch
   model->cost.times = times;
 }
 
-/* Makes a step model: loads the graphs of layers, counts parameters, and times the kernels. */
+/* Makes a step model: loads the graphs of layers, counts parameters, and times the kernels.  Times
+ * come from graphs in which all experts get equally many tokens, and those of the experts are then
+ * multiplied by model->imbalance (layer_step.c).  Memory comes from the graphs of the device whose
+ * experts get the most tokens. */
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan) {
   struct pz_step_model *model = pz_calloc(1, sizeof *model);
@@ -202,8 +208,6 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   pz_defer(call, pz_step_model_free, model);
   struct pz_call model_call = pz_call_in(call, &model->arena);
   model->constants = job->constants ? job->constants : &pz_constants_default;
-  /* Graphs with an even load of experts, whose times the imbalance lengthens later, and of the
-   * device with the most tokens for memory. */
   struct pz_plan even = *plan;
   even.imbalance = model->imbalance = 1;
   load_workload(call, job, &even, plan->mbs, &model->workload);
@@ -216,7 +220,9 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   allocate_tables(&model_call, model, pz_step_is_scheduled(job->chip, plan));
   model->seq = model->workload->options.seq;
   model->n_blocks = model->kinds.n_blocks;
-  uint32_t kind = 0; /* the next kind of repeated layer; layers after the first one are `after` */
+  /* Parameters are stored by kind of repeated layer.  Those of other layers are added up: before
+   * the first repeated layer (embeddings) and after it (final norm, head). */
+  uint32_t kind = 0; /* the next kind of repeated layer */
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {
     const struct pz_layer *layer = &model->workload->layers[i];
     double expert = (double)layer->expert_params;
@@ -224,10 +230,12 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
     struct pz_step_params params = {(double)layer->params - expert, expert,
                                     (double)layer->trained_params - trained_expert, trained_expert};
     if (!pz_plan_trains_adapters(plan)) model->tied_params += (double)layer->tied_params;
-    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
+    bool is_repeated = kind < model->kinds.n && model->kinds.layer[kind] == i;
+    bool is_before = kind == 0;
+    if (is_repeated)
       model->block_params[kind++] = params;
     else
-      pz_step_params_add(kind ? &model->after_params : &model->before_params, &params,
+      pz_step_params_add(is_before ? &model->before_params : &model->after_params, &params,
                          (double)layer->count);
   }
   set_cost_model(model, job->chip, job->net, plan, job->times);
@@ -238,6 +246,7 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   return model;
 }
 
+/* Changes the chip and the network of a model, and times its kernels again. */
 void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
                             const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times) {
@@ -247,6 +256,7 @@ void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
   restart_timing(call, model, plan);
 }
 
+/* Frees a model, unless it is NULL; a pz_close_fn. */
 void pz_step_model_free(void *object) {
   struct pz_step_model *model = object;
   if (!model) return;
@@ -326,8 +336,10 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
     context.format = layer_format(layer, plan);
     struct pz_layer_step step =
         pz_layer_step(&work, &context, layer, &model->kernels[i], !recomputed);
-    if (kind == model->kinds.n || model->kinds.layer[kind] != i) {
-      pz_layer_step_add(kind ? &steps->after : &steps->before, &step, (double)layer->count);
+    bool is_repeated = kind < model->kinds.n && model->kinds.layer[kind] == i;
+    bool is_before = kind == 0;
+    if (!is_repeated) {
+      pz_layer_step_add(is_before ? &steps->before : &steps->after, &step, (double)layer->count);
       continue;
     }
     steps->block[kind] = step;
@@ -342,6 +354,7 @@ void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Returns the bytes of host memory that each device of a stage needs for offloaded data. */
 double pz_step_host_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                           int64_t stage) {
   return pz_host_bytes(&model->memory, plan, pz_plan_microbatches(plan), stage);

@@ -27,16 +27,16 @@ struct pricing {
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
   int64_t last_chunk; /* index of the last chunk of the model */
-  /* The part of the microbatches that each copy of a stage runs: half of them in bidirectional
+  /* The share of the microbatches that each copy of a stage runs: half of them in bidirectional
    * pipelines, which have two copies. */
-  double copy_part;
+  double copy_share;
   struct pz_wire_time send;     /* time to send a microbatch's activations to the next stage */
   bool overlaps_send;           /* sends run beside the pass of a chunk */
   struct pz_step_params params; /* parameters of a device of the largest stage */
   double host_bytes_per_s;      /* rate between a device and its host, each way */
-  /* The parts of the device's PCIe link that host copies and traffic between nodes use at their
-   * full rates.  They share the link if the network interface is behind the same switch. */
-  double host_part, network_part;
+  /* The shares of the device's PCIe link that host copies and traffic between nodes use at their
+   * full rates.  network_link_share is 0 if the network interface does not use this link. */
+  double host_link_share, network_link_share;
 };
 
 /* ---- layers of a chunk ---------------------------------------------------------------------- */
@@ -109,7 +109,8 @@ static void add_window(struct window *sum, const struct window *window, double t
  * leaves the node takes a part of a shared link (DGX H100 user guide, network modules). */
 static double host_link_s(const struct pricing *pricing, double host_copy_s, double outer_s) {
   if (!(host_copy_s > 0)) return 0;
-  return pz_fmax(host_copy_s, pricing->host_part * host_copy_s + pricing->network_part * outer_s);
+  return pz_fmax(host_copy_s,
+                 pricing->host_link_share * host_copy_s + pricing->network_link_share * outer_s);
 }
 
 /* Returns the seconds that a collective adds to a window, the compute that it runs beside: the
@@ -326,7 +327,7 @@ static void add_exchange(const struct pricing *pricing, const struct param_group
 /* Returns the passes of a microbatch through the first stage, whose backward pass is the last. */
 static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   struct chunk_windows sum = {{.pass_s = 0}, {.pass_s = 0}};
-  double part = pricing->copy_part;
+  double copy_share = pricing->copy_share;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     struct chunk_windows chunk =
         chunk_windows(pricing, pz_pipeline_chunk_at(&pricing->shape, 0, slot));
@@ -335,9 +336,9 @@ static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
       struct window *window = is_forward ? &chunk.forward : &chunk.backward;
       struct window *stage = is_forward ? &sum.forward : &sum.backward;
       window->pass_s += send_s(pricing, window);
-      add_window(stage, window, part);
+      add_window(stage, window, copy_share);
       if (pricing->plan->pp > 1)
-        for (int i = 0; i < PZ_WIRES; i++) stage->busy_s[i] += part * pricing->send.busy_s[i];
+        for (int i = 0; i < PZ_WIRES; i++) stage->busy_s[i] += copy_share * pricing->send.busy_s[i];
     }
   }
   return sum;
@@ -494,7 +495,7 @@ static void find_optimizer(const struct pricing *pricing, struct pz_prediction *
 static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t stage) {
   const struct pz_model_steps *steps = pricing->model->steps;
   struct pz_layer_step sum = {.forward_s = 0};
-  double copy_share = pricing->copy_part;
+  double copy_share = pricing->copy_share;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     int64_t chunk = pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
     for (uint32_t kind = 0; kind < pricing->model->kinds.n; kind++) {
@@ -517,7 +518,7 @@ struct stage_waits {
 /* Returns the waits of a stage in a microbatch, on average over the copies of the stage. */
 static struct stage_waits sum_stage_waits(const struct pricing *pricing, int64_t stage) {
   struct stage_waits sum = {0, 0};
-  double copy_share = pricing->copy_part;
+  double copy_share = pricing->copy_share;
   if (pricing->plan->pp == 1 && !pricing->plan->offload) return sum;
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     struct chunk_windows chunk =
@@ -611,13 +612,28 @@ void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
   pz_require_pipeline(call, &shape);
 }
 
-/* Checks the plan, times its layers, and returns the quantities that all terms need: the rates of
- * host copies, the transfer between stages, and the parameters of the largest stage. */
+/* Sets the rate of copies to the host, and the shares of the device's PCIe link that these copies
+ * and traffic between nodes use.  Unless the chip has a link of its own for the host
+ * (host_own_link), both pass through one link, whose rate is the larger one of the two. */
+static void set_host_link(struct pricing *pricing) {
+  const struct pz_chip *chip = &pricing->model->cost.chip;
+  const struct pz_cluster *network = &pricing->model->cost.net;
+  const struct pz_constants *constants = pricing->model->constants;
+  const struct pz_level *between_nodes = &network->level[1];
+  bool shares_link = network->n_levels > 1 && !chip->host_own_link;
+  double host_rate =
+      chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;
+  double link_rate = pz_fmax(host_rate, shares_link ? between_nodes->bytes_per_s : 0);
+  pricing->host_bytes_per_s = host_rate;
+  pricing->host_link_share = host_rate / link_rate;
+  if (shares_link)
+    pricing->network_link_share = pz_network_outer_rate(constants, between_nodes) / link_rate;
+}
+
+/* Checks the plan, times its layers (model->steps), and returns what all terms of the step need:
+ * the use of the host link, the transfer between stages, and the parameters of the largest stage. */
 static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *model,
                                     const struct pz_plan *plan, enum pz_timing timing) {
-  const struct pz_chip *chip = &model->cost.chip;
-  const struct pz_cluster *network = &model->cost.net;
-  const struct pz_constants *constants = model->constants;
   pz_step_check(call, model, plan);
   struct pricing pricing = {.model = model,
                             .plan = plan,
@@ -625,32 +641,23 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
                             .shape = pz_plan_pipeline_shape(plan),
                             .layers = pz_plan_layers(plan, model->n_blocks),
                             .last_chunk = plan->pp * plan->vpp - 1};
-  pricing.copy_part = 1.0 / (double)pz_pipeline_copies(pricing.shape.order);
+  pricing.copy_share = 1.0 / (double)pz_pipeline_copies(pricing.shape.order);
   pz_step_model_time(call, model, plan, pricing.microbatches, timing);
-
-  /* a link shared by host and network interface has the larger one of their rates */
-  bool shares_link = network->n_levels > 1 && !chip->host_own_link;
-  double host_rate =
-      chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;
-  double link_rate = pz_fmax(host_rate, shares_link ? network->level[1].bytes_per_s : 0);
-  pricing.host_bytes_per_s = host_rate;
-  pricing.host_part = host_rate / link_rate;
-  if (shares_link)
-    pricing.network_part = pz_network_outer_rate(constants, &network->level[1]) / link_rate;
-
+  set_host_link(&pricing);
   if (plan->pp > 1) {
     const struct pz_layer *layer = &model->workload->layers[model->kinds.layer[0]];
     double bytes = (double)layer->output_bytes / (double)(plan->sp ? 1 : plan->tp);
     struct pz_group neighbours = {2, plan->tp * pz_plan_replicas(plan)};
-    pricing.send = pz_network_time(constants, network, PZ_COLLECTIVE_SEND, bytes, neighbours);
+    pricing.send =
+        pz_network_time(model->constants, &model->cost.net, PZ_COLLECTIVE_SEND, bytes, neighbours);
     /* in a split backward pass, weight gradients fill the wait for a transfer */
     pricing.overlaps_send = (plan->overlap & PZ_OVERLAP_P2P) ||
                             pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
   }
   for (int64_t stage = 0; stage < plan->pp; stage++) {
     struct pz_step_params params = stage_params(&pricing, stage);
-    double largest = pricing.params.dense + pricing.params.expert;
-    if (params.dense + params.expert > largest) pricing.params = params;
+    double largest_so_far = pricing.params.dense + pricing.params.expert;
+    if (params.dense + params.expert > largest_so_far) pricing.params = params;
   }
   return pricing;
 }

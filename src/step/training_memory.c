@@ -130,7 +130,9 @@ static double routed_bytes(const struct pz_layer *layer) {
 /* Returns the quantities of a model, for the framework and attention library of a plan, from which
  * the memory of plans is computed.  Megatron stores activations by token and FlashAttention by
  * sample, so a microbatch of several samples is copied (flash_attn in Transformer Engine's
- * pytorch/attention).  The kernels of cuDNN, the default on Hopper and later, need no copy. */
+ * pytorch/attention).  The kernels of cuDNN, the default on Hopper and later, need no copy.
+ * Placeholders are the empty 16-bit gradients of a layer's matrices that Transformer Engine returns
+ * where GEMMs add gradients to an fp32 buffer; all layers share them (plan/frameworks.def). */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan) {
@@ -163,12 +165,14 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
   bool copying_kernels = library && *library ? strcmp(library, "fa2") == 0 : !hopper;
   model.copies_context =
       framework->transformer_engine && workload->options.mbs > 1 && copying_kernels;
+  /* tensor cores read 8-bit operands along either dimension since Blackwell, which brought NVFP4 */
   model.reads_any_order = pz_chip_has_nvfp4(chip);
   model.measured_ratio = chip->correction.memory;
   model.reserve_bytes = framework->reserve_bytes;
+  /* one workspace for plain GEMMs, and one for each stream of the experts' grouped GEMMs */
+  double workspaces = 1 + (model.experts ? GROUPED_STREAMS : 0);
   if (framework->transformer_engine)
-    model.reserve_bytes +=
-        (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * (1 + (model.experts ? GROUPED_STREAMS : 0));
+    model.reserve_bytes += (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * workspaces;
   return model;
 }
 

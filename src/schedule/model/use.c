@@ -17,7 +17,10 @@ int32_t pz_task_use(const struct pz_task *task, uint32_t mode, enum pz_resource 
   return uses ? chosen->use[resource] : 0;
 }
 
-/* Sets the utilisation of each resource: its use over time / (capacity x makespan). */
+/* Sets the utilisation of each resource: its use over time / (capacity x makespan).  A mode may hold
+ * more of a bandwidth than it uses, because shares are rounded up to levels (rate_modes.h).
+ * Therefore the use of a bandwidth is the mean rate at which the task's bytes move, if they are
+ * known.  A bandwidth of which modes hold nothing is not limited, and counts as unused. */
 void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slots, double makespan,
                      double share[PZ_RESOURCES]) {
   for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) {
@@ -25,11 +28,12 @@ void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slo
     for (uint32_t i = 0; i < problem->n && problem->capacity[r] > 0 && makespan > 0; i++) {
       const struct pz_task *task = &problem->tasks[i];
       const struct pz_mode *mode = &task->modes[slots[i].mode];
-      double moved_s = 0; /* time of the task's bytes at the full bandwidth */
-      if (r == PZ_HBM_RATE) moved_s = mode->hbm_s;
-      if (r == PZ_GLB_RATE) moved_s = mode->glb_s;
+      double moving_s = 0; /* time to move the task's bytes at the full bandwidth, 0 if unknown */
+      if (r == PZ_HBM_RATE) moving_s = mode->hbm_s;
+      if (r == PZ_GLB_RATE) moving_s = mode->glb_s;
+      bool holds_bandwidth = moving_s > 0 && mode->use[r] > 0;
       double used = (double)pz_task_use(task, slots[i].mode, r) / problem->capacity[r];
-      if (mode->use[r] && moved_s > 0) used = moved_s / mode->duration;
+      if (holds_bandwidth) used = moving_s / mode->duration;
       share[r] += used * ((slots[i].end - slots[i].start) / makespan);
     }
   }
