@@ -317,16 +317,20 @@ static void write_text(struct pz_call *call, void *ctx) {
   *args->text = pz_buffer_take(call, buffer);
 }
 
+/* Sets *text to a chip as JSON, which the caller frees.  pz_border() runs write_text() and returns
+ * the status of an error that it raises. */
 enum pz_status pz_chip_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
   struct text_arguments args = {.content = CHIP, .chip = chip, .text = text};
   return pz_border(write_text, &args, err);
 }
 
+/* Like pz_chip_text(), but with the cost breakdown of the chip. */
 enum pz_status pz_bill_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
   struct text_arguments args = {.content = BILL, .chip = chip, .text = text};
   return pz_border(write_text, &args, err);
 }
 
+/* Like pz_chip_text(), but with a cluster. */
 enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
                                struct pz_error *err) {
   struct text_arguments args = {.content = CLUSTER, .cluster = cluster, .text = text};
@@ -428,7 +432,7 @@ static const char *name_at(const void *is_word, size_t i) {
 /* Arguments of the functions by which a program reads or changes one field. */
 struct field_arguments {
   const struct pz_chip *chip;
-  struct pz_chip *changed; /* the same chip, if it is to be changed */
+  struct pz_chip *changed; /* the same chip, or NULL if the field is only read */
   const char *name;        /* of the field, such as "tensor.cores" */
   bool is_word;            /* the field is a word and not a number */
   const char *word;        /* new value of a word */
@@ -476,12 +480,15 @@ static void get_field(struct pz_call *call, void *ctx) {
   }
 }
 
+/* Sets *value to a number of a chip by the name of its field, unless get_field() raises an error,
+ * whose status pz_border() returns. */
 enum pz_status pz_chip_number(const struct pz_chip *chip, const char *field, double *value,
                               struct pz_error *err) {
   struct field_arguments args = {.chip = chip, .name = field, .number_out = value};
   return pz_border(get_field, &args, err);
 }
 
+/* Like pz_chip_number(), but the field is a word, which the caller frees. */
 enum pz_status pz_chip_word(const struct pz_chip *chip, const char *field, char **word,
                             struct pz_error *err) {
   struct field_arguments args = {.chip = chip, .name = field, .is_word = true, .word_out = word};
@@ -522,12 +529,16 @@ static void set_field(struct pz_call *call, void *ctx) {
   *args->changed = changed;
 }
 
+/* Changes a number of a chip by the name of its field.  pz_border() runs set_field() and returns
+ * PZ_OK, or the status of an error that set_field() raises, which leaves the chip unchanged.  The
+ * arguments hold the chip twice: to be read, as in pz_chip_number(), and to be changed. */
 enum pz_status pz_chip_set_number(struct pz_chip *chip, const char *field, double value,
                                   struct pz_error *err) {
   struct field_arguments args = {.chip = chip, .changed = chip, .name = field, .number = value};
   return pz_border(set_field, &args, err);
 }
 
+/* Like pz_chip_set_number(), but the field is a word. */
 enum pz_status pz_chip_set_word(struct pz_chip *chip, const char *field, const char *word,
                                 struct pz_error *err) {
   struct field_arguments args = {

@@ -39,11 +39,15 @@ void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t byt
   table->entries_capacity = bytes - head;
 }
 
-/* Returns the next fraction of van der Corput's sequence: 0, 1/2, 1/4, 3/4, 1/8, ... */
+/* Returns the caller's turn: the fraction of a common list at which it should begin, so that users
+ * of the table do not compute the same values at once.  Successive calls, of any process, return
+ * van der Corput's sequence 0, 1/2, 1/4, 3/4, 1/8, ...: the bits of the call's number after the
+ * binary point, in reverse order. */
 double pz_shared_table_turn(const struct pz_shared_table *table) {
   double fraction = 0, part = 0.5;
   if (!table || !table->slots) return 0;
-  for (uint64_t n = atomic_fetch_add(table->used + 1, 1); n; n /= 2) {
+  _Atomic uint64_t *n_turns = table->used + 1; /* the word of the block after `used` */
+  for (uint64_t n = atomic_fetch_add(n_turns, 1); n; n /= 2) {
     if (n % 2) fraction += part;
     part /= 2;
   }

@@ -51,7 +51,7 @@ static struct shape even_shape(int n_axes, int64_t devices) {
 
 /* The links of a torus that a group uses for a given order of the axes. */
 struct torus_use {
-  int shared;     /* number of axes that the group shares with other groups */
+  int shared;     /* axes that the group covers in part, whose links other groups use too */
   double links;   /* links of a device that the group uses, in both directions of all its axes */
   double hops;    /* hops of a ring around all its axes */
   double slowest; /* largest ratio of mean distance to links over all axes, for an all-to-all */
@@ -88,34 +88,43 @@ static struct torus_use use_in_order(const struct pz_level *level, const struct 
   return use;
 }
 
-/* Returns the links that a group uses with the best order of the axes: the one that shares the
- * fewest axes, and among those has the most links.  A job has whole cubes of side `wrap` if its
- * number of devices allows.  The orders are the rotations, each also with its first two axes
- * exchanged, which are all orders of up to three axes. */
+/* Returns the shape of a job on a torus: whole cubes with level->wrap devices on each side, in the
+ * most even shape, if these cubes divide the job, otherwise the most even shape of its devices. */
+static struct shape job_shape(const struct pz_level *level, int64_t job_devices) {
+  int64_t cube_devices = 1;
+  for (int i = 0; i < level->n_axes && cube_devices <= job_devices; i++)
+    cube_devices *= level->wrap;
+  if (job_devices % cube_devices) return even_shape(level->n_axes, job_devices);
+  struct shape shape = even_shape(level->n_axes, job_devices / cube_devices);
+  shape.cubes = true;
+  for (int i = 0; i < shape.n; i++) shape.axis[i] *= level->wrap;
+  return shape;
+}
+
+/* Returns the links that a group of a job uses in the best order of the job's axes: the order in
+ * which it shares the fewest axes with other groups of the job, and among those has the most links.
+ * It tries every rotation of the axes, with and without an exchange of the first two, which gives
+ * all orders of up to three axes. */
 static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   group.devices = pz_max(1, pz_min(group.devices, level->devices / pz_max(1, group.stride)));
-  int64_t job = pz_max(net->devices, group.devices * group.stride), cube = 1;
-  job = pz_min(job, level->devices);
-  for (int i = 0; i < level->n_axes && cube <= job; i++) cube *= level->wrap;
-  bool cubes = job % cube == 0;
-  struct shape shape = even_shape(level->n_axes, cubes ? job / cube : job);
-  shape.cubes = cubes;
-  for (int i = 0; i < shape.n && cubes; i++) shape.axis[i] *= level->wrap;
+  int64_t job_devices = pz_max(net->devices, group.devices * group.stride);
+  struct shape shape = job_shape(level, pz_min(job_devices, level->devices));
   struct torus_use best = use_in_order(level, &shape, group);
-  for (int i = 0; i < 2 * shape.n; i++) {
-    struct shape order = shape;
-    for (int j = 0; j < shape.n; j++) order.axis[j] = shape.axis[(i / 2 + j) % shape.n];
-    if (i % 2 && shape.n > 1) {
-      int64_t first = order.axis[0];
-      order.axis[0] = order.axis[1];
-      order.axis[1] = first;
+  for (int rotation = 0; rotation < shape.n; rotation++)
+    for (int exchange = 0; exchange < 2; exchange++) {
+      struct shape order = shape;
+      for (int i = 0; i < shape.n; i++) order.axis[i] = shape.axis[(rotation + i) % shape.n];
+      if (exchange && shape.n > 1) {
+        int64_t first = order.axis[0];
+        order.axis[0] = order.axis[1];
+        order.axis[1] = first;
+      }
+      struct torus_use use = use_in_order(level, &order, group);
+      bool is_better =
+          use.shared < best.shared || (use.shared == best.shared && use.links > best.links);
+      if (is_better) best = use;
     }
-    struct torus_use use = use_in_order(level, &order, group);
-    bool is_better =
-        use.shared < best.shared || (use.shared == best.shared && use.links > best.links);
-    if (is_better) best = use;
-  }
   return best;
 }
 

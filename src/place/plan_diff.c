@@ -1,7 +1,7 @@
 /* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans from
  * one to the other on which each change is priced, and a verdict.
  *
- * read_side() predicts both runs, and find_differences() lists the fields that differ.  walk_path()
+ * read_side() predicts a run, and find_differences() lists the fields that differ.  price_path()
  * changes one field at a time, in the order of plan_fields.def with model, chip and cluster first.
  * If no single change gives a plan that can run, it makes up to MAX_TOGETHER changes at once, as
  * few as possible, or else all that are left.  A field that follows from others (replicas, pipeline
@@ -281,8 +281,9 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   return text;
 }
 
-/* Changes the plan of run a into that of run b, and appends each change with its price. */
-static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *walk) {
+/* Changes the plan of run a into that of run b, a few fields at a time, and appends each change to
+ * diff->path with the predicted time and memory of the plan after it. */
+static void price_path(struct pz_call *call, struct pz_call *result, struct diff_walk *walk) {
   struct pz_plan_diff *diff = walk->diff;
   struct pz_prediction before = diff->a.p;
   struct pz_plan plan = walk->a.canonical;
@@ -408,7 +409,9 @@ struct diff_args {
   struct pz_plan_diff **out;
 };
 
-/* Checks the arguments of pz_plan_diff() and compares the runs. */
+/* Checks the arguments of pz_plan_diff() and compares runs a and b, the two sides: predicts both,
+ * lists the fields in which they differ, changes the plan of a step by step into that of b
+ * (price_path), and describes how b compares with a. */
 static void compare_runs(struct pz_call *call, void *ctx) {
   struct diff_args *args = ctx;
   struct pz_call result;
@@ -416,17 +419,18 @@ static void compare_runs(struct pz_call *call, void *ctx) {
   pz_require(call, args->b, "b");
   pz_require(call, args->out, "out");
   struct pz_plan_diff *diff = pz_object_new(call, sizeof *diff, &result);
-  /* predictions may point into the sides, which are therefore in the memory of the result */
+  /* The walk is the state of the way from a to b, with both sides.  Predictions may point into the
+   * sides, which are therefore in the memory of the result. */
   struct diff_walk *walk = pz_alloc(&result, 1, sizeof *walk);
   walk->diff = diff;
   pz_vec_init(&walk->path, result.arena, sizeof(struct pz_diff_change));
   read_side(call, args->a, &walk->a, &result, &diff->a);
   read_side(call, args->b, &walk->b, &result, &diff->b);
   diff->changes = "";
-  walk->plan = walk->a.chosen;
+  walk->plan = walk->a.chosen; /* the way begins at run a */
   walk->job = &walk->a.job;
   find_differences(&result, walk);
-  walk_path(call, &result, walk);
+  price_path(call, &result, walk);
   diff->verdict = describe_verdict(&result, diff);
   *args->out = pz_object_keep(call, diff);
 }

@@ -2,7 +2,7 @@
  *
  * pz_training_place() checks the options, searches the plans (search_and_predict), and predicts
  * each plan that it returns in detail.  pz_training_nothing_fits() explains why no plan fits in
- * memory, and searches which single changes of the question would have a plan that fits.
+ * memory, and finds single changes of the question that would make a plan fit.
  * pz_training_scale() repeats the search for several numbers of devices. */
 #include <assert.h>
 #include <inttypes.h>
@@ -304,13 +304,13 @@ static bool ran_out_of_time(const struct pz_training_place_options *options, dou
          pz_clock_s() > begin_s + options->seconds;
 }
 
-/* A question without a plan that fits, and the changes of the question with which one does. */
+/* A question for which no plan fits in memory, and the changes of it that would make one fit. */
 struct misfit {
   const char *model;
   const struct pz_chip *chip;
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
-  bool weak_scaling;                     /* the batch grows with the devices */
+  bool weak_scaling;                     /* a change of the devices scales the batch */
   const struct pz_training_plans *plans; /* the answer to the question, without a plan that fits */
 
   /* state of explain_misfit() */
@@ -451,7 +451,11 @@ static void explain_misfit(struct pz_call *call, void *ctx) {
   raise_misfit(call, misfit, plans->least);
 }
 
-/* Returns the error that says which changes of a question would have a plan that fits. */
+/* Explains why `plans`, the answer to a question, has no plan that fits in memory: *err says how
+ * much memory is needed at least, and which single changes of the question would make a plan fit.
+ * With `weak` (weak scaling), a change of the number of devices scales the batch as well.  Returns
+ * the status of the error that explain_misfit() always raises and pz_border() catches, usually
+ * PZ_NO_ANSWER. */
 enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
                                         const struct pz_cluster *net,
                                         const struct pz_training_place_options *options, bool weak,

@@ -162,6 +162,9 @@ PZ_CODEC(cold, "object", &pz_cold_errors_record);
             .omitted = PZ_OMITTED_IF_NULL)
 static const struct pz_field validation_fields[] = {GROUPS, COLD_ERRORS};
 static const struct pz_field rows_fields[] = {
-    GROUPS, MANY(points, "rows", &point_record, "Measurements"), COLD_ERRORS};
+    GROUPS,
+    PZ_ROW_MANY(VALIDATION, points, n_points, PZ_FIELD_LIST, "rows", &point_record,
+                "Measurements (--rows)", .omitted = PZ_OMITTED_IF_NULL),
+    COLD_ERRORS};
 const struct pz_record pz_validation_record = PZ_RECORD(validation_fields, VALIDATION);
 const struct pz_record pz_validation_rows_record = PZ_RECORD(rows_fields, VALIDATION);

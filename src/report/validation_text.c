@@ -45,7 +45,8 @@ static void print_order(const char *set, const char *name, uint32_t n, double ra
   fputc('\n', out);
 }
 
-/* Prints the errors of all groups, totals, chips and families, and how well plans are ordered. */
+/* Prints the errors of all groups and totals, those by chip and family of runs that were predicted
+ * from data sheets alone ("cold"), and how well plans are ordered. */
 static void print_groups(const struct pz_validation *validation, FILE *out) {
   const struct pz_cold_errors *cold = &validation->cold;
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
@@ -227,7 +228,9 @@ struct validation_text {
   size_t *bytes;
 };
 
-/* Writes one form of a validation: CSV goes to `out`, JSON and the page are built and printed. */
+/* Writes one form of a validation and hands its text to the caller.  Tables (CSV and text) are
+ * printed to `out`, a stream into `text`, which stays empty for the other forms.  Then JSON is
+ * printed into `text`, or the HTML page replaces it. */
 static void write_validation_text(struct pz_call *call, void *ctx) {
   struct validation_text *args = ctx;
   const struct pz_validation *validation = args->validation;
@@ -239,7 +242,7 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   switch (args->form) {
   case PZ_VALIDATION_JSON:
   case PZ_VALIDATION_JSON_ROWS:
-  case PZ_VALIDATION_PAGE: break;
+  case PZ_VALIDATION_PAGE: break; /* below */
   case PZ_VALIDATION_GROUPS: print_groups(validation, out); break;
   case PZ_VALIDATION_ROWS: print_points(validation, out); break;
   case PZ_VALIDATION_LIMITS: print_limits(validation, out); break;

@@ -85,8 +85,10 @@ static void add_predecessors(struct graph *graph, const struct chain *chain, uin
     add_edge(graph, chain->sources[k], node);
 }
 
-/* Returns the task after which operator i can start: its only predecessor, a new milestone after
- * several of them, or PZ_NONE without any. */
+/* Returns the task after which operator i can start.  It waits for the last tasks of its
+ * predecessors, or if it has none, for the sources of its chain (the last tasks of recomputation).
+ * The result is that task if there is one, a new milestone after all of them if there are several,
+ * or PZ_NONE if there is none. */
 static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint32_t i) {
   const struct pz_op *op = &chain->part->ops->op[i];
   uint32_t only = PZ_NONE, n = 0;
@@ -96,8 +98,11 @@ static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint3
     only = before;
     n++;
   }
-  if (n == 1 || (!n && !chain->n_sources)) return only;
-  if (!n && chain->n_sources == 1) return chain->sources[0];
+  if (!n) {
+    n = chain->n_sources;
+    if (n == 1) only = chain->sources[0];
+  }
+  if (n <= 1) return only;
   uint32_t milestone = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
   add_predecessors(graph, chain, i, milestone);
   return milestone;

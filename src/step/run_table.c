@@ -806,18 +806,20 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
 /* A run to be predicted, and its prediction. */
 struct run_prediction {
   const struct pz_run_request *request;
-  const struct pz_cold *cold; /* other constants of data-sheet chips, or NULL */
+  const struct pz_cold *chip_constants; /* replace those of its unmeasured chip; NULL: none do */
   struct pz_prediction prediction;
 };
 
-/* Predicts a run, unless an error is raised. */
+/* Predicts a run and stores the prediction in it.  The calibration of an unmeasured chip follows
+ * from the constants of its class (chip/cold.h).  If the run gives other constants, a copy of the
+ * chip gets the calibration that follows from those; the chip itself is used again later. */
 static void predict_request(struct pz_call *call, void *ctx) {
   struct run_prediction *run = ctx;
   struct pz_job job = run->request->job;
   struct pz_chip chip;
-  if (run->cold) {
+  if (run->chip_constants) {
     chip = run->request->chip;
-    pz_chip_set_class(call, &chip, run->cold);
+    pz_chip_set_class(call, &chip, run->chip_constants);
     job.chip = &chip;
   }
   run->prediction = pz_predict(call, &job, &run->request->plan, NULL);
@@ -873,7 +875,7 @@ const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t
 /* The arguments of pz_run_table_again(). */
 struct repredict_job {
   const struct pz_run_table *table;
-  const struct pz_cold *cold;
+  const struct pz_cold *chip_constants;
   const bool *wanted;
   double *step_s;
 };
@@ -882,7 +884,8 @@ struct repredict_job {
  * is not wanted, was not predicted, or cannot be predicted with them. */
 static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct repredict_job *job = ctx;
-  struct run_prediction run = {.request = &job->table->requests[i], .cold = job->cold};
+  struct run_prediction run = {.request = &job->table->requests[i],
+                               .chip_constants = job->chip_constants};
   struct pz_error why = {0};
   (void)worker;
   job->step_s[i] = 0;
@@ -894,9 +897,9 @@ static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned
 
 /* Predicts the rows with a true `wanted` again, with other constants of unmeasured chips. */
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
-                        const struct pz_cold *cold, const bool *wanted, unsigned threads,
+                        const struct pz_cold *chip_constants, const bool *wanted, unsigned threads,
                         double *step_s) {
-  struct repredict_job job = {table, cold, wanted, step_s};
+  struct repredict_job job = {table, chip_constants, wanted, step_s};
   struct pz_pool *pool = pz_pool_open(call, threads);
   pz_pool_run(call, pool, table->n_rows, repredict_row_at, &job);
   pz_close(call, pool);

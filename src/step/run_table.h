@@ -40,7 +40,7 @@ const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t
 /* Predicts the rows with a true `wanted` again, with other constants of unmeasured chips.  Sets
  * step_s of a row to 0 if it is not wanted or cannot be predicted.  Requires terms.cold. */
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
-                        const struct pz_cold *cold, const bool *wanted, unsigned threads,
+                        const struct pz_cold *chip_constants, const bool *wanted, unsigned threads,
                         double *step_s);
 
 /* Sums up the errors of a group, predicted / measured - 1: pz_errors_time() and pz_errors_memory()

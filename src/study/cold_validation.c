@@ -18,6 +18,12 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(first->name, second->name);
 }
 
+/* Returns whether a run is dense (without experts, state-space layers or adapters) with 16-bit
+ * GEMMs, which is the work that validations call "16-bit". */
+static bool is_dense_16bit(const struct pz_validation_point *point) {
+  return strcmp(point->work, "16-bit") == 0;
+}
+
 /* Returns the errors of the runs of quality ok as a sorted vector of struct pz_errors: those of
  * dense 16-bit runs by chip, or those of all others by chip and kind of work. */
 static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *points, bool dense) {
@@ -26,8 +32,7 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   for (uint32_t i = 0; i < points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
     if (strcmp(point->quality, "ok") != 0) continue;
-    bool is_dense = strcmp(point->work, "16-bit") == 0;
-    if (is_dense != dense) continue;
+    if (is_dense_16bit(point) != dense) continue;
     const char *name = dense ? point->chip : pz_format(call, "%s %s", point->chip, point->work);
     struct pz_errors *errors = pz_errors_find(call, &list, name, PZ_POINT_RUN);
     if (point->predicted_s > 0 && point->measured_s > 0)
@@ -40,7 +45,8 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   return list;
 }
 
-/* Returns the errors by chip, their mean over chips, and the standard deviation of the biases. */
+/* Returns the errors of dense 16-bit runs by chip, their mean over chips and the standard deviation
+ * of their biases, and the errors of all other runs (`others`) by chip and kind of work. */
 struct pz_cold_errors pz_cold_chip_errors(struct pz_call *call, const struct pz_vec *points) {
   struct pz_vec chips = errors_by_chip(call, points, true);
   struct pz_vec others = errors_by_chip(call, points, false);
@@ -80,8 +86,8 @@ struct constant_grid {
 };
 
 struct fitted_chip {
-  const char *family;
-  enum pz_chip_execution execution;
+  const char *family;               /* product line: pz_chip_line() */
+  enum pz_chip_execution execution; /* its class */
   uint32_t stride; /* every stride-th run is in the sample; 0 without any compared run */
 };
 
@@ -207,53 +213,59 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
   pz_append(call, families, &family_errors);
 }
 
-/* Fits the constants of each class on all families but one, and predicts the family left out. */
+/* Sets the chips and the used points of a fit: the family and class of every chip, and its dense
+ * 16-bit runs of quality ok, of which an even sample of at most MOST_SAMPLED is fitted. */
+static void set_chips_and_points(struct pz_call *call, const struct pz_cold_errors *errors,
+                                 struct family_fit *fit) {
+  for (uint32_t i = 0; i < fit->n_chips; i++) {
+    const struct pz_errors *chip_errors = &errors->chips[i];
+    struct pz_chip chip;
+    fit->chips[i].family = pz_chip_line(chip_errors->name);
+    if (!chip_errors->n) continue; /* without a compared run, the chip may be unknown */
+    pz_chip_read(call, chip_errors->name, &chip);
+    fit->chips[i].execution = chip.execution;
+    fit->chips[i].stride = (chip_errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
+  }
+  uint32_t *n_seen = pz_alloc(call, fit->n_chips, sizeof *n_seen); /* by chip: its runs so far */
+  for (uint32_t i = 0; i < fit->points->n; i++) {
+    const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
+    bool is_compared = point->predicted_s > 0 && point->measured_s > 0;
+    if (strcmp(point->quality, "ok") != 0 || !is_compared || !is_dense_16bit(point)) continue;
+    uint32_t k = 0;
+    while (k < fit->n_chips && strcmp(errors->chips[k].name, point->chip) != 0) k++;
+    if (k == fit->n_chips) continue;
+    fit->used[i] = (struct fitted_point){&fit->chips[k], n_seen[k] % fit->chips[k].stride == 0};
+    n_seen[k]++;
+  }
+}
+
+/* Sets errors->families, by cross-validation: the errors of every family of chips (a product line,
+ * pz_chip_line) with the constants that are best for the other families of its class.  The class of
+ * a chip is how it executes programs (enum pz_chip_execution).  Families without such runs, and
+ * those without another family in their class, are omitted. */
 void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *tables,
                                 const struct pz_vec *points, unsigned threads,
                                 struct pz_cold_errors *errors) {
   struct family_fit fit = {
       .tables = tables, .points = points, .threads = threads, .n_chips = errors->n_chips};
-  struct constant_grid grids[PZ_CHIP_EXECUTIONS] = {0};
+  struct constant_grid grids[PZ_CHIP_EXECUTIONS] = {0}; /* errors by values of the constants */
   struct pz_vec families;
   pz_vec_init(&families, call->arena, sizeof(struct pz_cold_family));
   fit.chips = pz_alloc(call, fit.n_chips, sizeof *fit.chips);
   fit.used = pz_alloc(call, points->n, sizeof *fit.used);
   fit.wanted = pz_alloc(call, points->n, sizeof *fit.wanted);
   fit.step_s = pz_alloc(call, points->n, sizeof *fit.step_s);
-  /* Finds the family and the class of every chip, and how densely its runs are sampled. */
-  for (uint32_t i = 0; i < fit.n_chips; i++) {
-    const struct pz_errors *chip_errors = &errors->chips[i];
-    struct pz_chip chip;
-    fit.chips[i].family = pz_chip_line(chip_errors->name);
-    if (!chip_errors->n) continue; /* without a compared run, the chip may be unknown */
-    pz_chip_read(call, chip_errors->name, &chip);
-    fit.chips[i].execution = chip.execution;
-    fit.chips[i].stride = (chip_errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
-  }
-  /* Finds the chip of every point that is used, and samples the runs of each chip evenly. */
-  uint32_t *n_seen = pz_alloc(call, fit.n_chips, sizeof *n_seen);
-  for (uint32_t i = 0; i < points->n; i++) {
-    const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
-    if (strcmp(point->quality, "ok") != 0 || !(point->predicted_s > 0 && point->measured_s > 0))
-      continue;
-    if (strcmp(point->work, "16-bit") != 0) continue; /* constants are fitted on dense runs only */
-    uint32_t k = 0;
-    while (k < fit.n_chips && strcmp(errors->chips[k].name, point->chip) != 0) k++;
-    if (k == fit.n_chips) continue;
-    fit.used[i] = (struct fitted_point){&fit.chips[k], n_seen[k] % fit.chips[k].stride == 0};
-    n_seen[k]++;
-  }
-  /* Tabulates the errors of each class of chips (enum pz_chip_execution). */
-  for (int k = 0; k < PZ_CHIP_EXECUTIONS; k++)
-    tabulate_errors(call, &fit, (enum pz_chip_execution)k, &grids[k]);
-  /* Leaves out the family of every chip, unless an earlier chip has the same family. */
+  set_chips_and_points(call, errors, &fit);
+  for (int execution = 0; execution < PZ_CHIP_EXECUTIONS; execution++)
+    tabulate_errors(call, &fit, (enum pz_chip_execution)execution, &grids[execution]);
   for (uint32_t i = 0; i < fit.n_chips; i++) {
     const struct fitted_chip *chip = &fit.chips[i];
     const struct constant_grid *grid = &grids[chip->execution];
-    bool done = false;
-    for (uint32_t k = 0; k < families.n && !done; k++)
-      done = strcmp(pz_vec_at(&families, struct pz_cold_family, k)->name, chip->family) == 0;
-    if (grid->errors && chip->stride && !done)
+    bool is_done = false; /* an earlier chip has the same family */
+    for (uint32_t k = 0; k < families.n && !is_done; k++)
+      is_done = strcmp(pz_vec_at(&families, struct pz_cold_family, k)->name, chip->family) == 0;
+    bool has_runs = chip->stride > 0, has_errors = grid->errors != NULL;
+    if (has_runs && has_errors && !is_done)
       leave_out_family(call, &fit, grid, chip->family, &families);
   }
   errors->families = families.items;

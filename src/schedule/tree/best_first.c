@@ -125,14 +125,20 @@ static void expand_state(const struct best_first *search, const struct state *st
 /* ---- dominance ------------------------------------------------------------------------------ */
 
 /* Returns whether every completion of state b is possible from state a and no longer than from b.
- * The times at which running tasks started do not matter, because nothing more starts before the
- * next end.  (A task that runs in a beyond that end also runs in b.  There it uses no less, so it is
- * no slower, because no mode is worse than another in everything, and it started no earlier.) */
+ * Both have started the same tasks.  Nothing more starts in b before b->next_end, so that from then
+ * on, the tasks that run in a must end no later than in b and use no more.
+ *
+ * The next start of a need not be compared and is set to 0, because every task of a has started by
+ * b->next_end.  This holds for tasks that have ended in a by then.  Any other task runs in b too,
+ * and uses no less there than in a.  Because no mode is worse than another in both use and duration,
+ * it is at least as fast in b; because it ends no earlier in b, it started no later in a. */
 static bool dominates(const struct pz_branching *tree, const struct state *a,
                       const struct state *b) {
-  const struct pz_going going_a = {0, a->running, a->n_running};
-  const struct pz_going going_b = {b->next_end, b->running, b->n_running};
-  return a->last_end <= b->last_end && pz_partial_dominated(tree, &going_b, &going_a);
+  if (a->last_end > b->last_end) return false; /* a necessary condition that is cheap to test */
+  const struct pz_going dominating = {.next_start = 0, .running = a->running, .n = a->n_running};
+  const struct pz_going dominated = {
+      .next_start = b->next_end, .running = b->running, .n = b->n_running};
+  return pz_partial_dominated(tree, &dominated, &dominating);
 }
 
 /* Returns whether another state dominates the candidate.  Removes states that the candidate
