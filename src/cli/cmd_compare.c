@@ -1,7 +1,8 @@
 /* phaze compare answers three questions, each with a table or JSON: how the searched chip
  * compares with the chips of other methods in the same space (compare_baselines); how the common
- * chip depends on the original system's assumptions (compare_assumptions); and how given chips
- * compare, bought or rented (compare_chips). */
+ * chip, the best one for all models together, depends on the assumptions of the original system,
+ * which is the published research program Phaze (ICML 2024) (compare_assumptions); and how given
+ * chips compare, bought or rented (compare_chips). */
 #include <string.h>
 
 #include "cli/predict_options.h"
@@ -121,7 +122,7 @@ struct comparison {
   bool no_answer; /* some model fits on no chip, or meets the deadline on none */
 };
 
-/* Compares the searched chip with the baselines. */
+/* Searches the best chip, and prints it beside the chips that the baselines find. */
 static void compare_baselines(struct pz_call *call, struct comparison *comparison) {
   struct pz_study_run *run = &comparison->run;
   uint64_t seed = (uint64_t)comparison->settings->seed;
@@ -136,7 +137,8 @@ static void compare_baselines(struct pz_call *call, struct comparison *compariso
   pz_study_run_report(call, run);
 }
 
-/* Shows how the common chip depends on the original system's assumptions. */
+/* Prints the best chip for all models together under the assumptions of the original system's code
+ * (the Phaze program of ICML 2024), and how it changes as they are corrected one after another. */
 static void compare_assumptions(struct pz_call *call, struct comparison *comparison) {
   struct pz_study_run *run = &comparison->run;
   const struct pz_run_options *options = &run->options;
@@ -195,7 +197,8 @@ static void set_plan_fields(struct pz_call *call, const struct pz_plan *plan,
   study->peft = plan->peft;
 }
 
-/* Compares given chips, bought or rented. */
+/* Prints the given chips beside each other, with their best training plans and, if --tokens is
+ * given, the price of a training run on rented ones. */
 static void compare_chips(struct pz_call *call, struct comparison *comparison) {
   const struct settings *settings = comparison->settings;
   struct pz_study_options *study = &comparison->run.study;

@@ -278,10 +278,11 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 
 /* ---- unknown keys --------------------------------------------------------------------------- */
 
-/* Whether a key was asked for: not at all, as a field, or as an object with fields. */
+/* How the reader of a file asked for a key: not at all, as a field, or as an object with fields. */
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
-/* Returns whether the key at a path "a.b" was asked for. */
+/* Returns how the key at a path such as "a.b" was asked for.  It is an object if only longer paths,
+ * such as "a.b.c", were asked for.  Entries of fields->asked may be alternatives "a.b|c". */
 static enum key_kind kind_of_key(const struct pz_fields *fields, const char *path) {
   size_t length = strlen(path);
   enum key_kind kind = UNKNOWN_KEY;
@@ -347,8 +348,9 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
   }
 }
 
-/* Checks the keys of an object and of the objects inside of it, no deeper than keys were asked for.
- * Returns false if one was refused. */
+/* Returns whether all keys of an object, and of the objects inside of it, were asked for.  Stores
+ * the error about the first one that was not.  Does not enter values that were asked for as a
+ * field. */
 static bool check_keys(struct pz_fields *fields, const json_t *object, const char *prefix) {
   char path[2 * LONGEST_KEY];
   json_t *members = (json_t *)(uintptr_t)object; /* jansson's iterators have no const variant */

@@ -1,8 +1,9 @@
 /* JSON through jansson.
  *
- * jansson 2.14 ignores some failed allocations.  While it reads, a failure ends the text early
- * (next_byte), and the result is discarded.  While it writes, the failure is kept in struct output,
- * because jansson passes over a key that could not be appended. */
+ * jansson 2.14 ignores some failed allocations.  Our allocator remembers them: pz_json_lost() says
+ * whether one has failed in this thread, so that documents may be incomplete.  While jansson reads,
+ * a failure ends the text early (next_byte), and the result is discarded.  While it writes, a
+ * failure is kept in struct output, because jansson passes over a key that was not appended. */
 #include "core/json.h"
 
 #include <stdio.h>
@@ -118,12 +119,15 @@ char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags) {
   return text;
 }
 
-/* Writes a value as compact text, cut to fit, for a message. */
+/* Writes a value to buf as compact text, cut to fit, for a message; "?" if there is no memory.
+ * Returns buf. */
 char *pz_json_brief(const json_t *value, char *buf, size_t size) {
   struct pz_buffer text = {0};
-  bool lost_before = pz_json_lost();
+  bool failed_before = pz_json_lost();
   bool complete = append_value(&text, value, JSON_ENCODE_ANY | JSON_COMPACT);
-  if (!lost_before) pz_json_lost_set(false); /* only the message may be incomplete */
+  /* A failed allocation here costs only the text of the message.  It is forgotten, because
+   * otherwise the message would be reported as "out of memory".  An earlier failure is kept. */
+  if (!failed_before) pz_json_lost_set(false);
   snprintf(buf, size, "%s", complete ? text.text : "?");
   if (complete && text.bytes >= size && size > 4) memcpy(buf + size - 4, "...", 4);
   pz_free(text.text);
@@ -138,7 +142,8 @@ const char *pz_json_type(const json_t *value) {
   return value ? names[json_typeof(value)] : "nothing";
 }
 
-/* Parses a text that is known to be valid; returns NULL if there is no memory. */
+/* Parses a text that is known to be valid.  Returns NULL if there is no memory, and sets
+ * pz_json_lost() for callers that build documents without looking at the result. */
 json_t *pz_json_parse_again(const char *text) {
   json_error_t where;
   json_t *value = parse_text(text, strlen(text), &where);

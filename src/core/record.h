@@ -46,12 +46,13 @@ enum pz_field_omission {
 struct pz_record;
 
 /* Functions for a field that no other type describes.  `write` returns a new reference, or NULL if
- * there is no memory.  A field whose `read` is NULL is skipped by the reader. */
+ * there is no memory.  A field whose `read` is NULL is skipped by the reader.  The schema in
+ * doc/fields.md is generated from `type` and `record`. */
 struct pz_field_codec {
   json_t *(*write)(const void *value);
   void (*read)(struct pz_call *call, const json_t *json, void *value);
-  const char *type;               /* what it writes, for the schema: "number", "array of numbers" */
-  const struct pz_record *record; /* of the objects that it writes, for the schema, or NULL */
+  const char *type; /* type of the JSON that `write` returns: "number", "array of numbers" */
+  const struct pz_record *record; /* fields of the objects that `write` returns; NULL if none */
 };
 
 struct pz_field {

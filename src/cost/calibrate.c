@@ -202,7 +202,7 @@ enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
 /* A group of constants that the same rows depend on. */
 struct group_key {
   const char *kernel; /* a kernel's name; "link" for collectives; "" for GEMMs */
-  bool fp8;           /* the speedup of fp8 GEMMs; kernel is "" then */
+  bool fp8;           /* the only constant is the speedup of fp8 GEMMs; kernel is "" then */
   const char *name;   /* name in messages */
 };
 
@@ -301,8 +301,9 @@ static void fit_groups(struct pz_call *call, struct pz_chip *chip,
   struct group_fit group = {
       .call = &work, .chip = &fitted, .measured = measured, .progress = progress};
   uint32_t *rows = pz_alloc(&work, measured->n, sizeof *rows);
-  /* The groups are those that at least one row depends on, in the order of operators, and fp8. */
-  enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 };
+  /* Lists the groups of constants to fit: one for each kernel that a row depends on ("" for GEMMs,
+   * "link" for collectives), in the order of their operators, and last the speedup of fp8 GEMMs. */
+  enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 }; /* kernels, GEMMs and the link, without fp8 */
   struct group_key groups[MOST_GROUPS + 1];
   int n_groups = 0;
   for (uint32_t op = 0; pz_ops_name(op); op++)

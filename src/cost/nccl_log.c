@@ -173,7 +173,8 @@ static _Noreturn void refuse_unnamed_test(const struct log_reader *reader) {
            reader->name, reader->line);
 }
 
-/* Sets the test of the rows that follow, and of rows before it that were too small for a guess. */
+/* Sets the test (or NULL if it is still unknown) of the rows that follow, and of the rows before
+ * whose rates were too low to guess it. */
 static void set_test(struct log_reader *reader, const struct test *test) {
   for (uint32_t i = reader->logs->rows.n; test && i > reader->first_row; i--) {
     struct pz_nccl_row *row = pz_vec_at(&reader->logs->rows, struct pz_nccl_row, i - 1);
@@ -229,18 +230,22 @@ static void add_row(struct log_reader *reader, int first_word) {
   read_number(reader->word[first_word], &row.bytes);
   reader->in_table = true;
   if (!reader->test) {
-    /* The log does not name its test, but the name of its file may.  Otherwise, since only
-     * reductions have an operator, the bus rate over the rate of the bytes says which: it is at
-     * least 1 for an all-reduce and below 1 for a reduce-scatter. */
+    /* The log does not name its test, but the name of its file may.  Otherwise the test is guessed
+     * if the row names an operator such as "sum", which only reductions have (`reduces`).  Over n
+     * devices, the ratio of the bus rate to the rate of the bytes is 2(n-1)/n >= 1 for an
+     * all-reduce and (n-1)/n < 1 for a reduce-scatter.  check_row() refuses the row if its ratio
+     * is not that of the guessed test on these devices. */
     const char *slash = strrchr(reader->name, '/');
     const struct test *test = find_test_in(slash ? slash + 1 : reader->name, "");
-    double bus_factor = rate >= 1 ? bus_rate / rate : 0; /* 0: too small to be exact */
+    /* 0: rates below 1 GB/s, printed with two decimals, are too inexact for a ratio */
+    double bus_factor = rate >= 1 ? bus_rate / rate : 0;
     const struct test *all_reduce = &tests[0], *reduce_scatter = &tests[2];
-    static const double ABOUT_ONE = 0.97;
+    static const double ABOUT_ONE = 0.97; /* 1, lowered by the rounding of both rates */
     if (!test && reduces && bus_factor > 0)
       test = bus_factor > ABOUT_ONE ? all_reduce : reduce_scatter;
     set_test(reader, test);
   }
+  /* A small row of a reduction may remain without a test, until a larger row allows a guess. */
   if (!reader->test && !reduces) refuse_unnamed_test(reader);
   if (reader->test && reader->test->kind == NOT_MODELLED) {
     reader->logs->n_unused++;

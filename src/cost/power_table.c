@@ -306,7 +306,11 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
              args->name);
   if (csv->rows > MOST_ROWS)
     pz_raise(call, PZ_BAD_INPUT, "%s: more than %d rows", args->name, MOST_ROWS);
-  /* The rates of a GPU's calibration were measured at the clock that its power limit allowed. */
+  /* Makes the chip without the slowdown at its power limit, which is predicted here.  A GPU's
+   * calibration was measured at the clock that the limit allowed, so the slowdown is in its rates:
+   * they are replaced by those of unmeasured GPUs (NULL: the usual constants of chip/cold.def),
+   * which are relative to the peak at the actual clock.  `throttle` is the factor by which long
+   * GEMMs are slower at the limit; 1 turns it off. */
   struct pz_chip unthrottled = *args->chip;
   if (args->chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(call, &unthrottled, NULL);
   unthrottled.calibration.throttle = 1;

@@ -19,12 +19,18 @@
 
 enum kind { GEMM, ATTENTION, EXPERTS, COLLECTIVE, DISPATCH, OTHER, KINDS };
 
-/* The fields of a row, which are the meanings of columns: of GEMMs and all tables, of attention, of
- * experts, and of collectives, dispatchers and other operators. */
+/* The fields of a row.  A field is the meaning of one or more columns; `columns` tells which kinds
+ * of tables have it.  The numbering continues from one enum to the next. */
+
+/* Fields of all kinds of tables, and the sizes of GEMMs. */
 enum { CHIP, TIME, SUSTAINED, WATTS, FLAG, DTYPE, M, N, K };
+/* Fields of attention. */
 enum { PHASE = K + 1, KV_DTYPE, BATCH, SEQ, PREFIX, HEADS, KV_HEADS, WIDTH, WINDOW };
+/* Fields of routed experts; the dispatch of tokens to experts has some of them. */
 enum { TOKENS = WINDOW + 1, HIDDEN, INTER, TOPK, COUNT, TP, EP, DISTRIBUTION, GATED };
+/* Fields of collectives, of the dispatch, and (PARAMS and KIND) of other operators. */
 enum { OPERATION = GATED + 1, DEVICES, BYTES, LIBRARY, NODES, SMS, NOTIFY, PARAMS, KIND };
+/* The number of fields, which also marks a column that is not used. */
 enum { FIELDS = KIND + 1, UNUSED = FIELDS };
 
 #define IN(kind) (1u << (kind))

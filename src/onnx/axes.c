@@ -136,13 +136,15 @@ static bool append_factor(struct pz_onnx_factored_dim *dim, int64_t size, enum p
   return true;
 }
 
-/* Moves factors from the list to *dim until their product is `size`.  Returns false if they do not
- * fit.
+/* Moves factors from the front of the list to *dim until their product is `size`.  Returns false if
+ * no such division exists.  next_size is the size of the dimension after *dim, or 0 if *dim is the
+ * last one.
  *
- * A factor without axis may be divided between dimensions.  Factors of size 1 are the batch or
- * sequence of an export with one sample or token.  They belong to the next dimension if that has
- * size 1 or is a part of the next factor: when features become heads, they are heads of each
- * sample. next_size is the size of that dimension, or 0 if there is none. */
+ * A factor without axis may be divided between dimensions.  A factor of size 1 is the batch or the
+ * sequence of an export with one sample or token, and could belong to *dim or to the next
+ * dimension.  It is left for the next one if that has size 1 or gets only a part of the next factor
+ * above 1: if 8 tokens x 1 sample x 64 features become 8 x 4 x 16, the dimension of size 4 has the
+ * heads of all samples, so it contains the batch. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *dim) {
   int64_t remaining = size; /* product of the factors that are still missing */
@@ -166,11 +168,11 @@ static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_
   /* Append factors of size 1, up to one that belongs to the next dimension. */
   int64_t next_factor = 1; /* the next factor above 1 */
   for (int i = list->next; i < list->n && next_factor == 1; i++) next_factor = list->item[i].size;
-  bool stop = size > 1 && next_size > 0 && (next_size == 1 || next_size < next_factor);
-  while (!stop && list->next < list->n && list->item[list->next].size == 1) {
+  bool rest_is_for_next = size > 1 && next_size > 0 && (next_size == 1 || next_size < next_factor);
+  while (!rest_is_for_next && list->next < list->n && list->item[list->next].size == 1) {
     if (!append_factor(dim, 1, list->item[list->next].axis)) return false;
     list->next++;
-    stop = size == 1; /* a dimension of size 1 gets only one of them */
+    rest_is_for_next = size == 1; /* a dimension of size 1 gets only one of them */
   }
   return true;
 }

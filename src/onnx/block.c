@@ -252,24 +252,30 @@ static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t
   return best;
 }
 
-/* Replaces *best by the best run of this period in the range, if that run covers more operators, or
- * as many with a shorter period.  A run can only begin where n operators in a row, at least one
- * period, have the same hashes as those one period later. */
+/* Replaces *best by the best run in the range whose blocks have `period` operators, if that run
+ * covers more operators than *best, or equally many with a shorter period.
+ *
+ * Every operator of a run, except in its last block, has the hash of the operator one period later.
+ * If this holds for `length` operators from `start` on, a run in them has at most
+ * length / period + 1 blocks, so that the two blocks of the shortest run need length >= period. */
 static void try_period(const struct pz_onnx_layering *layering, struct range range, uint32_t period,
                        struct run *best) {
-  uint32_t i = range.from;
-  while (i + period < range.to) {
-    uint32_t n = 0;
-    while (i + n + period < range.to && layering->hash[i + n] == layering->hash[i + n + period])
-      n++;
+  const uint64_t *hash = layering->hash;
+  uint32_t start = range.from;
+  while (start + period < range.to) {
+    uint32_t length = 0;
+    while (start + length + period < range.to &&
+           hash[start + length] == hash[start + length + period])
+      length++;
     uint64_t best_cover = (uint64_t)best->count * best->period;
     uint64_t least_cover = period < best->period ? best_cover : best_cover + 1;
-    bool may_be_better = n >= period && (uint64_t)(n / period + 1) * period >= least_cover;
-    if (may_be_better && has_weights(layering, i, period)) {
-      struct run found = choose_start(layering, i, n, period);
+    bool may_be_better =
+        length >= period && (uint64_t)(length / period + 1) * period >= least_cover;
+    if (may_be_better && has_weights(layering, start, period)) {
+      struct run found = choose_start(layering, start, length, period);
       if (found.count >= 2 && (uint64_t)found.count * period >= least_cover) *best = found;
     }
-    i += n + 1; /* operator i + n differs from the one a period later */
+    start += length + 1; /* operator start + length differs from the one a period later */
   }
 }
 

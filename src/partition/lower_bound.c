@@ -159,11 +159,16 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
   return work;
 }
 
-/* The first, the inner or the last stages.  The load of such a stage with k layers of the main run
- * is at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
+/* The first stage, the inner stages or the last stage of a pipeline, with two lower bounds (j = 0
+ * and 1) on the load of such a stage: offset_s[j] + k layer_s[j], if it has k layers of the main
+ * run, the longest run of equal layers.  With recompute, a stage repeats its forward pass while it
+ * waits for the gradient.  Its load is at least both forward passes and the backward pass (j = 0),
+ * and at least one forward pass, the wait and the backward pass (j = 1).  Without recompute, both
+ * bounds are the same. */
 struct stage_kind {
-  double count; /* number of such stages */
-  double offset_s[2], layer_s[2];
+  double count;       /* number of such stages */
+  double offset_s[2]; /* by j: load without layers of the main run */
+  double layer_s[2];  /* by j: load of one layer of the main run */
 };
 
 /* Returns a lower bound of at least load_s on the load of the slowest stage: the least load with
@@ -196,8 +201,9 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
 }
 
 /* Returns a lower bound of at least load_s on the load of the slowest of two or more stages.  Inner
- * stages wait for two transfers, and the first and the last for one.  With recompute, all stages but
- * the last run forward twice, while the gradient arrives. */
+ * stages wait for two transfers, activations and their gradient; the first and the last wait for
+ * one of these.  With recompute, all stages but the last repeat their forward pass while the
+ * gradient arrives. */
 static double slowest_stage_s(const struct pz_place_bound *bound, const struct chain_work *work,
                               double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;

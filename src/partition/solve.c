@@ -29,8 +29,8 @@ struct stage_cost {
 
 /* The tables of the dynamic program at one width.  A cut is a set of layers closed under
  * predecessors (a downset), and a stage is the difference of two cuts.  On a chain, cuts are
- * prefixes.  A cell of the table belongs to the last k stages, n_single of them on one device, from
- * a cut on. */
+ * prefixes.  A cell of maxload_s and end describes the best division of the layers that are not in
+ * `cut` into the last k stages of a plan, of which n_single use one device instead of tp. */
 struct stage_table {
   const struct pz_place_problem *problem;
   const struct pz_place_width *width;
@@ -39,9 +39,9 @@ struct stage_table {
   uint32_t n_words;         /* number of words of a set */
   struct stage_cost *costs; /* [from][to]: cost of the stage between two cuts */
   uint32_t most_stages;
-  uint32_t n_classes;   /* n_single is from 0 to n_classes - 1 */
+  uint32_t n_classes;   /* number of values of n_single, which begin with 0 */
   double *maxload_s;    /* [k][n_single][cut]: the least maxload */
-  uint32_t *end;        /* [k][n_single][cut]: the cut at which the first of these stages ends */
+  uint32_t *end;        /* [k][n_single][cut]: the cut at which the first of the k stages ends */
   double cap_bytes;     /* largest parameter bytes that a stage may have */
   double largest_bytes; /* parameters of the largest layer */
   double *rounds;       /* by number of stages: the least number of rounds */
@@ -56,8 +56,8 @@ struct incumbent {
   uint32_t ends[PZ_PLACE_MOST_LAYERS]; /* by stage: the cut at which it ends */
 };
 
-/* Returns the index of the cell of the last k stages, n_single on one device, that begin at the
- * cut. */
+/* Returns the index of a cell in table->maxload_s and table->end.  The cell describes the last k
+ * stages of a plan.  They begin at `cut`, and n_single of them use one device only. */
 static size_t cell_of(const struct stage_table *table, uint32_t k, uint32_t n_single,
                       uint32_t cut) {
   return ((size_t)k * table->n_classes + n_single) * table->n_cuts + cut;

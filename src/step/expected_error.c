@@ -68,14 +68,15 @@ uint64_t pz_feature_partners(enum pz_feature feature) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* A row of the table, "kind,name,sources,runs,mean_error,variance,most,with": a feature, chip or
- * network of validated runs. */
+/* A row of the table, "kind,name,sources,runs,mean_error,variance,most,with".  It summarizes the
+ * validated runs with one feature, chip or network, or all of them (kind "all").  The other kinds
+ * are the variance of a feature without runs ("unseen") and the longest sequence ("sequence"). */
 struct table_row {
   char kind[16], name[96];
   unsigned runs;
   double variance;
   int64_t largest;   /* devices of the largest run, or tokens of the longest sequence */
-  uint64_t together; /* features of the runs in this row */
+  uint64_t features; /* set of PZ_FEATURE_BIT(): features that at least one of the row's runs has */
 };
 
 /* Appends a property without a validated run to a list, separated by "; ". */
@@ -91,8 +92,8 @@ __attribute__((format(printf, 3, 4))) static void append_unvalidated(char *text,
 
 /* The validated runs of the table with the chip and the network that a prediction is for. */
 struct validated_runs {
-  bool has_chip, has_network;        /* there are runs with the chip, or the network */
-  uint64_t features;                 /* features of the runs on this chip */
+  bool has_chip, has_network; /* there are runs with the chip, or the network */
+  uint64_t features; /* set of PZ_FEATURE_BIT(): features that at least one run on the chip has */
   int64_t longest_seq, most_devices; /* of all runs */
 };
 
@@ -155,7 +156,7 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
   for (; line_end; line_end = strchr(line_end + 1, '\n')) {
     struct table_row row;
     int n_read = sscanf(line_end + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64,
-                        row.kind, row.name, &row.runs, &row.variance, &row.largest, &row.together);
+                        row.kind, row.name, &row.runs, &row.variance, &row.largest, &row.features);
     if (n_read != COLUMNS_READ) break;
     if (strcmp(row.kind, "all") == 0) {
       risk.all = row.variance;
@@ -166,7 +167,7 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
     if (strcmp(row.kind, "sequence") == 0) validated.longest_seq = row.largest;
     if (strcmp(row.kind, "chip") == 0 && strcmp(row.name, chip_line) == 0) {
       validated.has_chip = true;
-      validated.features = row.together;
+      validated.features = row.features;
     }
     if (strcmp(row.kind, "network") == 0 && question->net &&
         strcmp(row.name, question->net->name) == 0)
@@ -176,7 +177,8 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
     if (feature == PZ_FEATURE_EXPERTS && question->experts) validated.most_devices = row.largest;
     risk.own[feature] = row.variance;
     risk.runs[feature] = row.runs;
-    risk.untested_partners[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.together;
+    /* partners that no validated run has together with this feature */
+    risk.untested_partners[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.features;
     feature++;
   }
   /* Steps that the user measured on this chip replace the variances of the table if they include

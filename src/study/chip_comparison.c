@@ -355,10 +355,12 @@ static void compare_given_chips(struct pz_call *call, void *ctx) {
 
   atomic_bool *stop = pz_alloc(call, 1, sizeof *stop);
   struct pz_progress *progress = run.progress ? pz_alloc(call, 1, sizeof *progress) : NULL;
-  struct pz_ending ending = {.progress = progress};
+  struct pz_ending ending = {.progress = progress}; /* no time limit; ends if the user cancels */
   json_t *root = pz_json_built(call, json_pack("{s:[]}", "chips"));
   json_t *rows = json_object_get(root, "chips");
-  study->training.ending = &ending; /* a search for plans may take long */
+  /* The loop below notices a cancellation only between chips, and one chip may need long searches
+   * for its best plans.  These searches check `ending`, so that they can be cancelled, too. */
+  study->training.ending = &ending;
   if (progress) pz_progress_start_call(progress, run.progress, run.ctx, stop);
   pz_study_phase_begin(call, progress, "plans", "chips", comparison.n);
   for (uint32_t i = 0; i < comparison.n; i++) {

@@ -251,7 +251,8 @@ static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Compares the candidates under every move as tasks, and lists the moves that matter. */
+/* Compares the candidates under every move as tasks, and lists the moves that matter: those of
+ * constants that change the value of the best chip or make a candidate better. */
 struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,

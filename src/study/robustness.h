@@ -6,10 +6,10 @@
 
 #include "study/sensitivity.h"
 
-/* Chips to compare when constants of data-sheet chips are changed. */
+/* Chips to compare when one of the constants is "moved", which means set to an end of its range. */
 struct pz_moved_question {
-  const struct pz_objective *objective; /* refers to the reference chip with these constants */
-  const struct pz_cold *constants;
+  const struct pz_objective *objective; /* relative to the reference chip with these constants */
+  const struct pz_cold *constants;      /* the constants of unmeasured chips, one of them moved */
   const struct pz_point *best, *candidates; /* candidates beyond the limits do not count */
   uint32_t n;
 };
@@ -25,8 +25,12 @@ struct pz_moved {
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker);
 
-/* Returns the result of moving every constant.  Runs on all threads, for the evaluator training
- * only.  `steps` are those of the sensitivity. */
+/* Returns whether run->best remains the best chip if the constants of unmeasured chips
+ * (chip/cold.def) change, and the changes that matter.  Each constant in turn is set to the low and
+ * to the high end of its range.  Requires the evaluator training, which judges chips by their best
+ * training plans, and uses all threads.  `steps` are the chips one step away from run->best that
+ * pz_sensitivity_steps() found.  These, combinations of two of them, and the best chips of other
+ * kinds are candidates. */
 struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,

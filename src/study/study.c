@@ -13,7 +13,8 @@
 #include "study/tasks.h"
 #include "workload/workload.h"
 
-/* Returns the defaults of a study: the network and design space of the original system. */
+/* Returns the default options of a study.  The design space and the network "paper" are those of
+ * the published research system Phaze (ICML 2024), which is called the original system. */
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options options = {
       .size = sizeof options,
@@ -86,7 +87,7 @@ static void check_study_options(struct pz_call *call, const struct pz_study_opti
   if (options->n_weight && options->objective != PZ_OBJECTIVE_WEIGHTED)
     pz_raise(call, PZ_BAD_USE, "weights with the objective %s; accepted: weighted",
              pz_objective_names[options->objective]);
-  /* Options of the evaluator original */
+  /* Options of the evaluator `original`, which judges chips as the original system does */
   pz_choices_require(call, "mbs", &options->mbs, 1);
   if (!options->cluster_text) pz_require(call, options->cluster, "cluster");
   pz_choices_require(call, "tp", &options->tp, 1);
@@ -359,7 +360,7 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
   return objective;
 }
 
-/* Searches the best chip for run i, with at most the rounds that are set for it. */
+/* Searches the chip with the highest objective of run i, in at most the rounds set for this run. */
 void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i) {
   study->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(study, i),
                                                       .most_rounds = study->most_rounds[i]};

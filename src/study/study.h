@@ -15,19 +15,21 @@
 #include "search/search.h"
 
 struct pz_study {
-  struct pz_study_options options; /* options, whose evaluator, gap and each_model are decided */
+  /* The caller's options.  pz_study_open() replaces a default evaluator or gap by the one that it
+   * stands for, and sets each_model if the evaluator or the objective requires it. */
+  struct pz_study_options options;
   struct pz_space space;
   struct pz_limits limits;
   const char *names[PZ_SEARCH_MOST_MODELS]; /* names of the models, without @SEQxBATCH */
   int64_t seq[PZ_SEARCH_MOST_MODELS];       /* tokens per sample */
   char digest[PZ_SEARCH_MOST_MODELS][24];   /* hash of each model's workload */
 
-  /* Evaluator training */
+  /* Evaluator training, which judges chips by their best training plans */
   struct pz_training_question training;
-  struct pz_ending ending; /* progress of the current call */
+  struct pz_ending ending; /* ends the searches of the current call: cancellation or time limit */
   struct pz_vec notes;     /* struct pz_note: warnings about models for the user */
 
-  /* Evaluator original */
+  /* Evaluator original, which judges chips as the published Phaze program (ICML 2024) does */
   struct pz_portfolio portfolio;
   struct pz_original_task task;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
@@ -44,7 +46,8 @@ struct pz_study {
   struct pz_taken reference_taken;
   struct pz_step_cost reference_step[PZ_SEARCH_MOST_MODELS]; /* HUGE_VAL if no plan fits */
 
-  /* Objective runs: those of the single models, if asked for, then the common one. */
+  /* Objective runs, each of which searches the best chip for one objective: if each_model is set,
+   * one run for each model alone; then the common run, for all models together. */
   struct pz_objective_run objective_run[PZ_SEARCH_MOST_MODELS + 1];
   int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* 0: as many as prove the gap */
   uint32_t n_runs;
@@ -90,12 +93,14 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i);
 /* Returns the name of objective run i: that of its model, or "common". */
 const char *pz_study_run_name(const struct pz_study *study, uint32_t i);
 
-/* Returns the GiB of HBM of the best chip of an objective run.  With the evaluator original it is
- * the smallest size with which the chip is as fast as with the largest one. */
+/* Returns the GiB of HBM of run->best, the best chip that an objective run found.  With the
+ * evaluator original it is the smallest size with which the chip is as fast as with the largest
+ * one. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run);
 
-/* Sets *out to the best chip of an objective run with this memory. */
+/* Sets *out to run->best, the best chip that an objective run found.  With the evaluator original,
+ * *out gets hbm_gib GiB of memory; otherwise the chip has its own, and hbm_gib is ignored. */
 void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out);
 
