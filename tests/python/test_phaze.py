@@ -492,7 +492,7 @@ class Calls(unittest.TestCase):
         self.assertTrue(not best.late and best.plan.devices < 64)
         self.assertLessEqual(best.best.cost(3e11).seconds, 36 * 3600)
         with self.assertRaises(phaze.Stopped):
-            phaze.compare_chips("gpt2", ["h100", "b200"], **load, progress=lambda state: False)
+            phaze.compare_chips("llama3-70b", ["h100", "b200"], devices=256, batch=1024, threads=1, progress=lambda state: False)
 
 
 class Runs(unittest.TestCase):
