@@ -46,8 +46,8 @@ struct pz_key {
   int type;      /* enum pz_key_type; its reader defines the types from PZ_KEY_OTHER on */
   size_t offset; /* offset of the int64_t, double, bool or array of max characters */
   double min, max;
-  /* The default, or PZ_KEY_MUST if the field is required.  The default of a text is "", or the name
-   * of the file with PZ_KEY_MUST. */
+  /* The default of a number or flag, or PZ_KEY_MUST if the field is required.  A text is never
+   * required: its default is "", or with PZ_KEY_MUST the name of the file. */
   double absent;
   const char *unit; /* "" without a unit */
   /* "MEANING", or "MEANING; absent: CONSEQUENCE" if the default is not a value. */

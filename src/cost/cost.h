@@ -69,12 +69,13 @@ struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes,
                                        double efficiency);
 
 /* The work of a GEMM operator besides its GEMM.  It moves bytes beyond its operands and result
- * (residuals, masks, saved activations; negative if several heads share an operand), and applies an
- * element-wise tail tile by tile while the GEMM runs. */
+ * (residuals, masks, saved activations; negative if several heads share an operand).  It also
+ * applies its tail, the element-wise operators that are fused with it, to each tile of the result
+ * while the GEMM runs. */
 struct pz_product_extra {
   double hbm_s;    /* HBM time of the extra bytes */
   double tail_ops; /* vector operations of the tail */
-  double energy_j; /* energy of both */
+  double energy_j; /* energy of the extra bytes and of the tail */
 };
 
 /* Returns the work of a GEMM operator besides its GEMM. */

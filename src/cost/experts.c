@@ -21,10 +21,11 @@ static double power_integral(double n, double a, double b) {
 }
 
 /* Returns the expected load of the device with the most rows (a row is a token at one of its
- * experts).  Skewed loads of experts are samples of the density x^-skew from 1 to 0.8 times the
- * tokens (0.01 to 2 if there are fewer rows than experts), as AIConfigurator's collectors draw
- * them, scaled so that there are tokens x topk rows.  A device has the sum of its experts' samples.
- * The largest of n normal variables is about sqrt(2 ln n) - 0.55 deviations above the mean. */
+ * experts).  Skewed loads are those of AIConfigurator's collectors, with which measured tables were
+ * made: the relative load of each expert is a sample of the density x^-skew between 1 and 0.8 times
+ * the tokens, or between 0.01 and 2 if there are no more rows than experts.  Samples are scaled so
+ * that there are tokens x topk rows, and a device has the sum of its experts' samples.  The largest
+ * of n normal variables is about sqrt(2 ln n) - 0.55 deviations above the mean. */
 struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double tokens = (double)work->tokens, experts = (double)work->experts, ep = (double)work->ep;
   double pairs = tokens * (double)work->topk; /* pairs of a token and one of its experts */
@@ -32,7 +33,8 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
   double even_touched = fmin(even_rows, local_experts);
   struct pz_experts_load load = {even_rows, ceil(even_rows / even_touched), even_touched};
   if (work->skew <= 0) return load;
-  /* The mean and the variance of a sample, and from them the largest sum of a device. */
+  /* Mean and variance of an expert's sample, and from them the largest sum of a device.  The limits
+   * of samples are the collectors', but the upper one is never below that of sparse loads (2). */
   bool is_sparse = pairs <= experts;
   double smallest_sample = is_sparse ? 0.01 : 1;
   double largest_sample = is_sparse ? 2 : fmax(2, 0.8 * tokens);

@@ -47,11 +47,13 @@ struct pz_mapspace {
   double glb_byte_s, hbm_read_byte_s, hbm_write_byte_s;
   double core_byte_s, all_cores_byte_s; /* local buffer of one core, and of all cores together */
   double least_byte_s;                  /* all local buffers if their work is balanced */
-  /* If a tile fits, all smaller tiles fit.  So the largest index of one dimension for each index of
-   * the other describes which stationary operands fit, or -1 if none does. */
-  int most_m_by_n[PZ_TILE_MOST_SIZES]; /* largest m for each n with stationary results */
-  int most_m_by_k[PZ_TILE_MOST_SIZES]; /* largest m for each k with stationary inputs */
-  int most_k_by_n[PZ_TILE_MOST_SIZES]; /* largest k for each n with stationary weights, and any m */
+  /* Which stationary operands fit a local buffer, by indices of core_tile.  For each index of one
+   * dimension of the operand: the largest index of its other dimension with which it fits, or -1 if
+   * none does.  All smaller tiles fit too. */
+  int most_m_by_n[PZ_TILE_MOST_SIZES]; /* stationary results: index of m for each index of n */
+  int most_m_by_k[PZ_TILE_MOST_SIZES]; /* stationary inputs: index of m for each index of k */
+  /* stationary weights: index of k for each index of n; any m fits, as weights do not have it */
+  int most_k_by_n[PZ_TILE_MOST_SIZES];
 };
 
 /* Six ways to lay a tile on the array: a dimension along rows, another along columns; a third

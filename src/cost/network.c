@@ -270,13 +270,15 @@ double pz_network_neighbour_rate(const struct pz_constants *constants, const str
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Returns the delay in seconds with which the protocol for large messages starts.  A ring has the
- * delay large_startup once for each server that its inner_hops hops pass.  If the group crosses
- * levels, each of the outer_hops hops between units adds hop_s, and the network adds a measured
- * delay; otherwise `crossing` is NULL. */
+/* Returns how many seconds later the protocol for large messages starts than those for small ones.
+ * For each server that a ring passes, this is large_startup times the start-up of a collective;
+ * inner_hops is the number of hops of the ring within units of the innermost level (0 if there is
+ * no ring, which counts as one server).  If the group crosses levels, each of the outer_hops hops
+ * between units adds hop_s, and the network adds a measured delay; otherwise `crossing` is NULL. */
 static double later_start_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             double inner_hops, const struct crossing *crossing, double outer_hops) {
-  double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
+  int hops_in_server = PZ_SERVER_DEVICES - 1;
+  double servers = pz_fmax(1, inner_hops / hops_in_server);
   double inner_s = servers * startup_s(constants, net) * constants->large_startup;
   return crossing ? inner_s + (outer_hops * constants->hop_s + crossing->start_s) : inner_s;
 }

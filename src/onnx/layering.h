@@ -27,12 +27,13 @@ struct pz_onnx_layering {
   /* Number of hoisted operators, which come first in the order.  They are computed from parameters
    * alone, for several layers. */
   uint32_t n_hoisted;
-  uint32_t *place;        /* by node: its place in the order, or PZ_NONE */
-  uint32_t *first_use;    /* by root value: the first place that reads it, or PZ_NONE */
-  uint32_t *last_use;     /* by root value: the last place that reads it, or n for an output */
+  uint32_t *place; /* indexed by node: its place in the order, or PZ_NONE */
+  /* Indexed by root value: the first and the last place that read it, or PZ_NONE if none does.  The
+   * last use of an output of the model may be n, the place after all operators. */
+  uint32_t *first_use, *last_use;
   bool shares_matrices;   /* whether several products use the same matrix */
-  uint32_t *crossing;     /* by place: how many values produced before it are read at it or later */
-  uint64_t *hash;         /* by place: hash of the operator */
+  uint32_t *crossing;     /* indexed by place: number of earlier values read at it or later */
+  uint64_t *hash;         /* indexed by place: hash of the operator */
   struct pz_vec segments; /* list of struct pz_onnx_segment */
   uint32_t result;        /* the value from which the loss is computed */
 };
@@ -69,8 +70,8 @@ uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t v
 /* The division of a graph over tp devices. */
 struct pz_onnx_sharding {
   int64_t tp;
-  uint8_t *dim;    /* by value: 1 + the divided dimension, or 0 if it is whole */
-  uint8_t *divide; /* by node: enum pz_divide of its product */
+  uint8_t *dim;    /* indexed by value: 1 + the divided dimension, or 0 if it is whole */
+  uint8_t *divide; /* indexed by node: enum pz_divide of its product */
 };
 
 /* Divides the tensors over tp devices.  Raises PZ_BAD_USE with the reason if the model cannot be
@@ -84,9 +85,10 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
 struct pz_onnx_lowering {
   const struct pz_onnx_layering *layering;
   const struct pz_onnx_sharding *sharding;
-  uint32_t *tensor;   /* by value: its tensor in the layer `built_in` */
-  uint32_t *built_in; /* by value: number of the latest layer that has a tensor for it */
-  uint32_t layer;     /* number of the layer that is being built, from 1 */
+  /* Indexed by root value: number of the latest layer that has a tensor for it (0: none), and the
+   * index of this tensor in the graph of that layer. */
+  uint32_t *built_in, *tensor;
+  uint32_t layer; /* number of the layer that is being built, from 1 */
 };
 
 /* The argument of pz_onnx_build_layer(). */

@@ -36,6 +36,9 @@ struct divided_part {
   int64_t outer, size;
 };
 
+/* No part of the current node's input: divide_dim() then divides a dimension as a whole. */
+static const struct divided_part NO_PART = {1, 0};
+
 /* State of the trials over the layers of a graph. */
 struct sharder {
   struct pz_call *call;
@@ -46,9 +49,10 @@ struct sharder {
   struct pz_onnx_sharding *sharding;
   struct pz_vec marked_values, marked_nodes; /* values and nodes that the current trial divides */
   uint32_t trial;     /* number of the current trial, an attempt to divide one group, from 1 */
-  uint32_t *trial_of; /* by value: number of the trial that divided it, or 0 */
-  struct divided_part *part;        /* by value: which part of its divided dimension is divided */
-  struct divided_part current_part; /* the same for the divided input of the current node */
+  uint32_t *trial_of; /* indexed by value: number of the trial that divided it, or 0 */
+  struct divided_part *part; /* indexed by value: the divided part of its divided dimension */
+  /* The divided part of the first divided input of the current node; NO_PART if all are whole. */
+  struct divided_part current_part;
   /* Products of the trial after which values are whole again or, as classes, enter the loss. */
   uint32_t n_division_ends;
   uint32_t only_product;           /* node of the only product that is tried, or PZ_NONE for all */
@@ -220,8 +224,8 @@ static enum outcome follow_part(struct sharder *sharder, const struct pz_onnx_no
 
 /* Divides the results of a node that has a divided input, according to its pattern or type. */
 static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_node *node) {
-  /* Results inherit the divided part of the first divided input. */
-  sharder->current_part = (struct divided_part){1, 0};
+  /* divide_dim() divides the same part of the results as of the first divided input */
+  sharder->current_part = NO_PART;
   for (uint32_t k = 0; k < node->n_in; k++)
     if (divided_dim(sharder, node, k) >= 0) {
       sharder->current_part = sharder->part[node->in[k]];
@@ -292,7 +296,7 @@ static bool stays_inside(const struct sharder *sharder) {
 static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *output = &sharder->values[node->out[0]];
   int last = output->rank - 1;
-  sharder->current_part = (struct divided_part){1, 0};
+  sharder->current_part = NO_PART; /* the input is whole (is_free_product) */
   uint32_t index = (uint32_t)(node - pz_onnx_node(node->graph, 0));
   sharder->sharding->divide[index] = PZ_DIVIDE_COLUMNS;
   pz_append(sharder->call, &sharder->marked_nodes, &index);

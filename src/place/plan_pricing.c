@@ -178,7 +178,7 @@ static void price_plan(struct pz_call *call, void *ctx, struct pz_step_shape *sh
   uint64_t by_memory_before = certificate->by_memory;
   bool tries_all_ways = question->pinned & PZ_PLAN_PIN(RECOMPUTE) || space->way[0].activations ||
                         question->objective == PZ_PLAN_MEMORY;
-  pricing->first_bound_s = -1;            /* the bound of the last plan is not valid */
+  pricing->first_bound_s = -1; /* not known yet: the stored one is that of the last plan */
   pz_progress_add(question->progress, 0); /* lets the user cancel */
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++) {

@@ -23,7 +23,8 @@ const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 const char *const pz_plan_risk_names[] = {"counted", "none", NULL};
 const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graphs", NULL};
 
-/* A kind of plans is listed if its best step is within this factor of the best; a choice. */
+/* A kind of plans (a set of techniques, pz_plan_kind) is listed if its best step is within this
+ * factor of the best; a choice. */
 static const double KIND_STEP_FACTOR = 1.25;
 
 /* Returns a question for the plans that have the fields of `plan`, with the framework's defaults
@@ -176,7 +177,7 @@ static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_sha
                              struct pz_plan *plan) {
   struct tie_search *ties = ctx;
   struct pz_plan_space *space = ties->pricing->space;
-  ties->pricing->first_bound_s = -1;             /* the bound of the last plan is not valid */
+  ties->pricing->first_bound_s = -1; /* not known yet: the stored one is that of the last plan */
   pz_progress_add(space->question->progress, 0); /* lets the user cancel */
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < space->n_ways * space->n_overlaps; i++)
@@ -234,7 +235,8 @@ struct grid_loop {
   const struct pz_plan_grid *grid; /* the grid that is being priced */
 };
 
-/* Prices all grids in their order. */
+/* Prices the grids of the space, sets of plans with the same parallel degrees and microbatch size,
+ * lowest bound first: price_grids() has sorted them. */
 static void price_sorted_grids(struct pz_call *call, void *ctx) {
   struct grid_loop *loop = ctx;
   struct pz_plan_space *space = loop->pricing->space;
@@ -359,7 +361,8 @@ static void search_space(struct pz_call *call, void *ctx) {
   if (found->n && seeks_ties && !found->stopped)
     found->stopped = !run_phase(call, &pricing, find_simplest, &pricing);
   if (found->n && question->n_alternatives && !found->stopped) {
-    /* if this is stopped, some kinds are missing, but the best plan is proved */
+    /* If this is stopped, the best plans of some kinds (sets of techniques) are missing.  The
+     * search still counts as finished, because price_grids() has proved which plan is the best. */
     (void)run_phase(call, &pricing, find_kinds, &pricing);
     found->n_kinds = (uint32_t)pz_min(found->n_kinds, question->n_alternatives);
   }

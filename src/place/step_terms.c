@@ -439,9 +439,10 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
               pz_corrected(correction->elementwise));
   double least_mac_s = 0; /* seconds per multiply-accumulate, or 0 if power is not limited */
   if (chip->cold) {
-    /* Let f be the clock at which GEMMs at the full rate use all of the power.  Below f, a GEMM
-     * gains nothing from a lower clock.  Above f, it needs at least the energy that it needs at f,
-     * from the same power. */
+    /* Let f be the highest clock within the power limit for GEMMs at the full rate.  No GEMM needs
+     * less time for a multiply-accumulate than these do at f.  Below f, its cycles are longer.
+     * Above f, a multiply-accumulate needs at least the energy that it needs at f, for which the
+     * power limit requires at least the same time. */
     struct pz_power power;
     double rate = pz_power_products(chip, &power);
     least_mac_s = power.latency_s / rate;

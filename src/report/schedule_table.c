@@ -153,8 +153,8 @@ static int compare_starts(const void *a, const void *b) {
   return (first > second) - (first < second);
 }
 
-/* Returns the operators that have a class, sorted by time, and their number in *n.  Operators
- * without a class only change shapes and take no time. */
+/* Returns the operators that take time, sorted by start, and their number in *n.  Operators of
+ * PZ_CLASS_NONE only change shapes. */
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n) {
   const struct pz_scheduled_operator **shown = pz_alloc(call, schedule->n_operators, sizeof *shown);

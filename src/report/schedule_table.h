@@ -24,7 +24,8 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out);
 
-/* Returns the operators to show, which have a class, by start, end and index. */
+/* Returns the operators that reports show, sorted by start, then end, then index, and their number
+ * in *n.  Operators that only change shapes (PZ_CLASS_NONE) take no time and are hidden. */
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 

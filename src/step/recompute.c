@@ -129,7 +129,9 @@ double pz_saved_bytes(const struct pz_layer *layer, int saved) {
     if (!op->n_out || !(saved_gemm(op) & saved)) continue;
     const struct pz_tensor *result = &layer->tensors[op->out[0]];
     double result_bytes = (double)(result->elems * result->elem_bytes);
-    /* the sum over a tensor-parallel group is divided among its devices before it is saved */
+    /* The results of these two GEMMs are summed over the tensor-parallel group and added to the
+     * residual stream, which enters the layer as its input.  With sequence parallelism, a device
+     * saves only its share of the sum, which is as large as its share of the input. */
     bool is_sum = saved_gemm(op) & (PZ_SAVED_OUT | PZ_SAVED_MLP_OUT);
     sum += is_sum ? pz_fmin(result_bytes, input_bytes) : result_bytes;
   }

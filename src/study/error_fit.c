@@ -299,7 +299,8 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
 
 /* ---- the report of features ----------------------------------------------------------------- */
 
-/* Returns what the built-in table knows about runs like that of a point: features and variances. */
+/* Returns the expected error of a run in the built-in table (step/expected_error.csv), with the
+ * features of validated runs and their variances. */
 static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   struct pz_chip chip = {.name = ""};
   struct pz_cluster net = {.n_levels = 0};
@@ -320,7 +321,9 @@ static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   return pz_risk_built_in(&question);
 }
 
-/* A run_filter: whether the built-in table has not seen a feature or a size of the run. */
+/* A run_filter: something about the run is in no validated run of the built-in table.  This may be
+ * a feature, alone, in a pair or on this chip; the chip or the network; or a sequence or a number
+ * of devices as large as that of the run. */
 static bool has_unseen(const struct pz_validation_point *point, const void *key) {
   struct pz_risk risk = built_in_risk(point);
   (void)key;
