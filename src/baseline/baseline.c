@@ -1,5 +1,5 @@
-/* The table of the baselines, and what they share: the best plans and the experts' plans on one
- * chip, model by model in parallel (for_each_model), and the best of several chips
+/* The table of the baselines, and what they share: the best plans and plans of human experts on
+ * one chip, model by model in parallel (for_each_model), and the best of several chips
  * (pz_baseline_consider), of which bounds exclude most without evaluation. */
 #include "baseline/baseline.h"
 
@@ -121,7 +121,7 @@ struct expert_plans {
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 };
 
-/* Evaluates the expert's plan of one model. */
+/* Evaluates the plan of a human expert for one model (expert_plan.h). */
 static void find_expert_plan(struct pz_call *call, void *ctx, uint32_t model,
                              struct pz_original_worker *worker) {
   struct expert_plans *plans = ctx;

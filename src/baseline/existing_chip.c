@@ -1,4 +1,5 @@
-/* Baselines that use an existing chip: with the experts' plans, or with the best plans. */
+/* Baselines that use an existing chip: with plans of human experts (expert_plan.h), or with the
+ * best plans. */
 #include "baseline/baseline.h"
 
 /* Evaluates the built-in chip of the baseline, as it is known from its data sheet alone. */

@@ -192,7 +192,9 @@ static const struct tuner *run_tuner(struct pz_call *call,
   return tuner;
 }
 
-/* Answers with the chip that the optimisation finds, with the experts' plans or the best plans. */
+/* Answers with the chip that Bayesian optimisation of the chip alone finds (run_tuner).  The models
+ * run on it with plans of human experts (expert_plan.h) if baseline->expert is set, otherwise with
+ * the best plans of the placement search. */
 struct pz_baseline_answer pz_baseline_spotlight(struct pz_call *call,
                                                 const struct pz_baseline *baseline,
                                                 const struct pz_baseline_question *question) {

@@ -138,7 +138,10 @@ static void read_level(struct pz_fields *file, const json_t *object, struct pz_c
   file->status = pz_fields_finish(&fields);
 }
 
-/* Reads the text of a cluster.json, and checks its levels one by one. */
+/* Reads the text of a cluster.json, and checks its levels one by one.  A number far outside of the
+ * usual range of its field is refused as a likely mistake of unit, unless `any_units` or the field
+ * "any_units" of the file is true.  The result keeps this choice, so that it is written with
+ * the cluster. */
 static void read_cluster(struct pz_call *call, const char *name, const char *text, size_t bytes,
                          bool any_units, struct pz_cluster *out) {
   static const char *const ignored[] = {"sources"};
@@ -170,7 +173,7 @@ static void read_cluster(struct pz_call *call, const char *name, const char *tex
   pz_close(call, root);
 }
 
-/* Reads a preset or a file.  any_units accepts numbers out of their usual range. */
+/* Reads a preset or a file.  With any_units, numbers outside of their usual range are accepted. */
 void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_units,
                            struct pz_cluster *out) {
   size_t bytes;
@@ -463,6 +466,9 @@ static void find_network(struct pz_call *call, void *ctx) {
   *args->out = network;
 }
 
+/* Finds the network between `devices` chips: the cluster `named`, or one that suits the chip if it
+ * is NULL (find_network).  `option` is the name of `devices` in messages, such as that of an option
+ * of the command line, or NULL for "devices". */
 enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_cluster *named,
                                int64_t devices, const char *option, struct pz_network *out,
                                struct pz_error *err) {

@@ -120,13 +120,17 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
 }
 
 /* Sets the calibration of a chip to that of its class: GPUs, or chips whose programs are compiled.
- * NULL constants are those of cold.def.  Returns false if the preset h200 cannot be read.  The
- * speedups of 8-bit and 4-bit GEMMs are chosen in the same way for both classes, and before
- * pz_calibration_none() clears the calibrated ones. */
+ * The chip is then "cold": known only by its data sheet.  NULL constants are those of cold.def.
+ * Returns false if the preset h200 cannot be read.  The speedups of 8-bit and 4-bit GEMMs over
+ * 16-bit ones are chosen in the same way for both classes, and before pz_calibration_none() clears
+ * the calibrated ones. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
-  static const double USUAL_FP8 = 2, ABSENT_FP8 = 1, USUAL_NVFP4 = 4, ABSENT_NVFP4 = 0;
+  static const double USUAL_FP8 = 2, USUAL_NVFP4 = 4;
+  static const double ABSENT_FP8 = 1;   /* 8-bit GEMMs run at the rate of 16-bit ones */
+  static const double ABSENT_NVFP4 = 0; /* 4-bit GEMMs have no rate of their own: the 8-bit rate */
+  static const double AS_FP8 = 0;       /* GEMMs with scales of blocks run at the rate of others */
   double fp8 = sheet_speedup(chip, chip->tensor.fp8_speedup, PZ_PRECISION_FP8,
                              calibration->fp8_speedup, USUAL_FP8, ABSENT_FP8);
   double nvfp4 = sheet_speedup(chip, chip->tensor.nvfp4_speedup, PZ_PRECISION_NVFP4,
@@ -136,6 +140,8 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   pz_calibration_none(chip->glb_bytes, calibration);
   chip->cold = true;
   chip->energy_part = constants->v[PZ_COLD_energy];
+  /* The cores of a GPU draw a limited number of bytes per cycle from its L2, whose rate is constant
+   * otherwise.  0 stands for no such limit: other chips' buffers have the clock of the cores. */
   chip->glb_core_bytes = is_gpu ? constants->v[PZ_COLD_launched_l2_bytes] : 0;
   if (is_gpu)
     is_calibrated = calibrate_gpu(chip, constants);
@@ -150,7 +156,7 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
     attention->tail = 0;
   }
   calibration->fp8_speedup = fp8;
-  calibration->fp8_block_speedup = 0;
+  calibration->fp8_block_speedup = AS_FP8;
   calibration->nvfp4_speedup = nvfp4;
   return is_calibrated;
 }

@@ -124,8 +124,8 @@ struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
  * and its times are then scaled back.  For such a GPU, the tiles are moreover those that are
  * fastest at the clock that its technology sustains, because arithmetic that HBM traffic hides at
  * the nominal clock does not stay hidden if the power limit lowers the clock. */
-static struct pz_mapping find_library_mapping(struct pz_call *call, const struct pz_chip *nominal,
-                                              const struct pz_product *product, bool by_hbm) {
+static struct pz_mapping find_uncached_mapping(struct pz_call *call, const struct pz_chip *nominal,
+                                               const struct pz_product *product, bool by_hbm) {
   static const double UNLIMITED = 1e9;
   bool is_cold_gpu = nominal->cold && nominal->calibration.n_tiles;
   if (!is_cold_gpu && by_hbm) return pz_find_mapping(call, product, nominal);
@@ -149,7 +149,8 @@ static struct pz_mapping find_library_mapping(struct pz_call *call, const struct
 }
 
 /* Returns the mapping of a GEMM on a chip, from the cache if it is there.  chip_key is the chip's
- * fingerprint.  HBM traffic influences the choice of tiles only if `by_hbm` is true. */
+ * fingerprint.  HBM traffic influences the choice of tiles only if `by_hbm` is true.  Searches over
+ * chips set cost->times, a cache for many chips that is used instead (product_times.h). */
 static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *cost,
                                         const struct pz_chip *chip, uint64_t chip_key,
                                         const struct pz_product *product, bool by_hbm) {
@@ -162,7 +163,7 @@ static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *co
     cost->found++;
     return *pz_vec_at(&cost->mappings, struct pz_mapping, found);
   }
-  struct pz_mapping mapping = find_library_mapping(call, chip, product, by_hbm);
+  struct pz_mapping mapping = find_uncached_mapping(call, chip, product, by_hbm);
   uint32_t index = cost->mappings.n;
   pz_append(call, &cost->mappings, &mapping);
   pz_map_set(call, &cost->seen, key, sizeof key, index);

@@ -28,8 +28,10 @@ static const struct {
 /* Returns the bytes of a value in one copy, with its share of the scale of its block. */
 double pz_format_bytes(enum pz_format format) { return casts[format].bytes; }
 
-/* Returns the bytes that a cast of a weight reads and writes for a value, in one copy.  Fractional
- * reads stand for norms that find the largest value; no norm precedes a weight. */
+/* Returns the bytes that a cast of a weight moves for each value: 16-bit reads, and one copy that
+ * it writes.  The number of reads is rounded up.  It is fractional because norms find the largest
+ * value of some activations on the way; no norm precedes a weight, whose largest value takes a
+ * whole second read. */
 double pz_format_weight_bytes(enum pz_format format) {
   return 2 * ceil(casts[format].reads) + casts[format].bytes;
 }

@@ -88,25 +88,29 @@ struct spatial_list {
   int n;
 };
 
-/* Lists the spatial mappings of GEMM dimensions to rows and columns of the array, sorted by lower
+/* Lists the spatial mappings: which GEMM dimensions lie along the rows and columns of the array,
+ * and how many values each multiplier keeps in registers along both.  They are sorted by lower
  * bounds on their energy (by_energy) or on the time of their local traffic.  The bounds hold with
- * any core tiles: they follow from the fewest steps of each dimension, those of tiles that fill the
- * array exactly.  The registers always keep as many values as they can, which is free. */
+ * any core tiles: they assume one tile for the traffic of the global buffer, and for that of the
+ * local buffers the fewest steps of each dimension, those of tiles that fill the array exactly.
+ * The registers always keep as many values as they can, which is free. */
 static void list_spatial(const struct pz_mapspace *space, bool by_energy,
                          struct spatial_list *list) {
-  static const double whole[PZ_DIMS] = {1, 1, 1};
-  const struct pz_traffic glb = pz_glb_traffic(space, whole);
+  static const double one_tile[PZ_DIMS] = {1, 1, 1}; /* tiles of each dimension: least traffic */
+  const struct pz_traffic glb = pz_glb_traffic(space, one_tile);
   list->n = 0;
   for (int way = 0; way < PZ_SPATIAL_WAYS; way++) {
-    bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K; /* registers keep partial sums */
-    double most = (double)space->chip->tensor.register_bytes /
-                  (sums_stay ? space->sum_bytes : space->operand_bytes);
-    for (double rows = 1; rows <= most && list->n < MOST_SPATIAL; rows *= 2) {
+    /* The dimension that lies along neither side of the array streams by.  If that is k, the
+     * registers of the multipliers keep partial sums, otherwise values of an operand. */
+    bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K;
+    double most_values = (double)space->chip->tensor.register_bytes /
+                         (sums_stay ? space->sum_bytes : space->operand_bytes);
+    for (double rows = 1; rows <= most_values && list->n < MOST_SPATIAL; rows *= 2) {
       struct pz_spatial spatial = {.way = way, .keep_rows = rows, .keep_cols = 1};
-      while (rows * spatial.keep_cols * 2 <= most) spatial.keep_cols *= 2;
+      while (rows * spatial.keep_cols * 2 <= most_values) spatial.keep_cols *= 2;
       spatial.per_keep_rows = 1 / spatial.keep_rows;
       spatial.per_keep_cols = 1 / spatial.keep_cols;
-      double step[PZ_DIMS] = {1, 1, 1};
+      double step[PZ_DIMS] = {1, 1, 1}; /* the fewest steps of the array in each dimension */
       enum pz_dim along_rows = pz_spatial_way[way].rows, along_cols = pz_spatial_way[way].cols;
       step[along_rows] =
           pz_fmax(1, space->size[along_rows] * space->per_row * spatial.per_keep_rows);

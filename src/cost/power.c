@@ -148,10 +148,14 @@ double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   return macs;
 }
 
-/* Returns a chip's clock in GEMMs.  It is nominal if measured rates include the power limit. */
+/* Returns the clock at which the model lets a chip run GEMMs.  For a chip known only by its data
+ * sheet ("cold"), it is the highest one within the power limit.  For others it is the nominal
+ * clock: measured GEMM rates already include the effect of the limit, and the chips of the original
+ * system have one clock. */
 double pz_chip_gemm_hz(const struct pz_chip *chip) {
   struct pz_power power = {.clock_hz = chip->clock_hz};
-  if (chip->cold) (void)pz_power_products(chip, &power);
+  bool is_unmeasured = chip->cold;
+  if (is_unmeasured) (void)pz_power_products(chip, &power);
   return power.clock_hz;
 }
 

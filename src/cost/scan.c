@@ -78,8 +78,12 @@ static const struct scan_kernels *find_kernels(const struct pz_scan_work *work) 
   return &scan_kernels[is_delta_rule][work->direction];
 }
 
-/* Returns what the kernels of a scan compute, read and write.  The last chunk of a sample counts as
- * a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK later tokens. */
+/* Returns what the kernels of a scan compute, read and write: the sum of the kernels that work on
+ * all chunks in parallel, and of the pass that hands the state (n x k values for each head) from
+ * chunk to chunk.  For each token of a head, struct token_counts has the coefficients of products
+ * of n, k and the chunk's length, such as nk for multiply-accumulates with the state.  The last
+ * chunk of a sample counts as a whole one in multiply-accumulates.  Mamba-2 skips blocks of BLOCK
+ * later tokens. */
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
   static const double BLOCK = 64;
   static const double CYCLES = 12; /* an exponential and a multiplication, as in a softmax */
@@ -88,15 +92,15 @@ struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
   double heads = (double)work->dims.batch, tokens = (double)work->dims.m;
   double chunks = ceil(tokens / chunk);
   bool skips_blocks = work->kind == PZ_OP_SSM_SCAN && chunk > BLOCK;
-  double scores = skips_blocks ? (chunk + BLOCK) / 2 : chunk; /* mean for a token */
+  double scores = skips_blocks ? (chunk + BLOCK) / 2 : chunk; /* mean number for a token */
   const struct token_counts *const parts[] = {&kernels->all_chunks, &kernels->pass};
   double macs[2], bytes[2];
   for (int i = 0; i < 2; i++) {
     const struct token_counts *token = parts[i];
     double token_bytes = token->k_bytes * k + token->n_bytes * n + token->c_bytes * chunk;
-    macs[i] = heads * chunks * chunk *
-              (token->nk * n * k + token->ck * scores * k + token->cn * chunk * n +
-               token->cc * chunk * chunk);
+    double token_macs = token->nk * n * k + token->ck * scores * k + token->cn * chunk * n +
+                        token->cc * chunk * chunk;
+    macs[i] = heads * chunks * chunk * token_macs;
     bytes[i] = heads * (tokens * token_bytes + chunks * token->state_bytes * n * k);
   }
   return (struct pz_scan_counts){.macs = fmax(work->macs, macs[0] + macs[1]),

@@ -144,8 +144,8 @@ struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint
       .steps = effort == PZ_EFFORT_FULL ? task->o.steps : task->o.quick_steps};
 }
 
-/* Moves the worker to a chip.  `point` is NULL if the chip is not of the space.  Returns false if
- * bounds show that no GEMM can be mapped to the chip. */
+/* Moves the worker to a chip.  `point` is its place in the space of the search, or NULL to do
+ * without bounds.  Returns false if bounds show that no GEMM can be mapped to the chip. */
 static bool go_to_chip(struct pz_original_worker *worker, const struct pz_chip *chip,
                        const struct pz_point *point) {
   if (worker->cost.mappings.n > MOST_MAPPINGS) {
@@ -154,23 +154,30 @@ static bool go_to_chip(struct pz_original_worker *worker, const struct pz_chip *
   }
   pz_cost_set_chip(&worker->cost, chip, &worker->task->net);
   worker->is_at_box = false;
-  worker->is_outside = !point || !pz_bounds_cover(worker->position, point);
-  return worker->is_outside || pz_bounds_go(worker->position, point);
+  worker->lacks_bounds = !point || !pz_bounds_cover(worker->position, point);
+  return worker->lacks_bounds || pz_bounds_go(worker->position, point);
 }
 
-/* Evaluates a model on the current chip. */
+/* Evaluates a model on the current chip.  If no plan is below limit_s, returns the effort
+ * PZ_EFFORT_NONE, with the limit as the lower bound that this proves. */
 static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model, double hbm_gib, enum pz_effort effort,
                                           double limit_s) {
   struct pz_plan_inputs inputs = pz_original_inputs(worker, model, hbm_gib, effort);
-  struct table_bounds tables = {worker->position, worker->task->portfolio->first[model]};
+  /* The portfolio and its tables of bounds list the variants of all models one after another;
+   * pz_plan_find_best() numbers those of this model from 0. */
+  uint32_t first_variant = worker->task->portfolio->first[model];
+  struct table_bounds tables = {worker->position, first_variant};
   const struct pz_plan_bounds bounds = {&tables, variant_bound_s, layer_bound_s, plan_bound_s};
   struct pz_call in_worker = pz_call_in(call, &worker->arena);
-  if (!worker->ignores_bounds && !worker->is_outside) inputs.bounds = &bounds;
+  bool uses_bounds = !worker->ignores_bounds && !worker->lacks_bounds;
+  if (uses_bounds) inputs.bounds = &bounds;
   struct pz_plan_choice found = pz_plan_find_best(&in_worker, &inputs, limit_s);
   worker->n_variants += found.n_scheduled;
-  if (!found.below) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
-  if (found.plan.n_stages) found.plan.variant += tables.first;
+  bool is_below_limit = found.below;
+  if (!is_below_limit) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
+  bool has_plan = found.plan.n_stages > 0; /* otherwise no plan fits in memory */
+  if (has_plan) found.plan.variant += first_variant;
   return (struct pz_evaluation){.effort = effort,
                                 .step_s = found.time_s,
                                 .least_s = found.lower_bound_s,

@@ -13,7 +13,7 @@
 struct pz_original_worker {
   const struct pz_original_task *task;
   bool ignores_bounds; /* bounds do not exclude variants */
-  bool is_outside;     /* the current chip is not in the space and has no bounds */
+  bool lacks_bounds;   /* the tables of bounds do not cover the current chip, or are not used */
   struct pz_cost cost;
   struct pz_bounds_at *position; /* bounds of the chip or box that the worker was moved to last */
   bool is_at_box;                /* `position` is at `box`, and not at another chip */

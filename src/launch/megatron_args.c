@@ -73,7 +73,7 @@ static const struct refused_argument {
 enum { N_REFUSALS = sizeof refusals / sizeof *refusals };
 
 /* clang-format off */
-/* Arguments that do not change the step. */
+/* Arguments that do not change the time of a step.  A * stands for any end of a name. */
 static const char *const neutral_arguments[] = {
     "lr*", "min-lr", "weight-decay*", "start-weight-decay", "end-weight-decay", "adam-*", "clip-grad", "sgd-momentum", "override-opt*",
     "use-checkpoint-*", "train-*", "eval-*", "exit-*", "save*", "load*", "no-load-*", "no-save-*", "ckpt-*", "async-save", "use-dist-ckpt",
@@ -186,7 +186,9 @@ static const char *suggested_name(const void *ctx, size_t i) {
 }
 
 /* Returns the name of the argument that a misspelt word is probably meant for, or NULL: that of a
- * plan's field such as "tp", one that differs only in dashes and underscores, or a similar name. */
+ * plan's field such as "tp", one that differs only in dashes and underscores, or a similar name.
+ * NULL is also returned for the full name of an argument without effect on the step, which is not
+ * misspelt. */
 static const char *find_meant_name(struct pz_megatron_reader *reader, const char *given) {
   char name[80];
   struct argument found;
@@ -200,8 +202,11 @@ static const char *find_meant_name(struct pz_megatron_reader *reader, const char
   bool too_many = reader->n_compared > MOST_COMPARED; /* each comparison goes through all names */
   reader->n_compared++;
   if (too_many) return NULL;
-  for (const char *const *known = neutral_arguments; *known; known++)
-    if (!strchr(*known, '*') && name_matches(*known, name)) return NULL;
+  /* a match with a pattern such as data-* proves nothing, because misspelt names match it too */
+  for (const char *const *known = neutral_arguments; *known; known++) {
+    bool is_pattern = strchr(*known, '*') != NULL;
+    if (!is_pattern && name_matches(*known, name)) return NULL;
+  }
   return pz_text_misspelt(name, suggested_name, NULL);
 }
 

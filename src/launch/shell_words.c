@@ -479,7 +479,8 @@ static bool is_at_word_end(const struct scanner *scanner) {
          (c && strchr(";|&<>()", c)) || (scanner->list_quote && c == scanner->list_quote);
 }
 
-/* Builds the next word in scanner.word.  Returns true if it assigns a quoted list of arguments. */
+/* Builds the next word in scanner.word.  Returns true if a quoted list of arguments begins in it:
+ * then the word ends after the opening quote, and the words of the list follow. */
 static bool draft_word(struct scanner *scanner) {
   struct draft *word = &scanner->word;
   word->n = 0;
@@ -815,27 +816,29 @@ static bool read_keyword(struct scanner *scanner) {
   return true;
 }
 
-/* Reads a word and interprets it as a keyword, an assignment, the beginning of a list of arguments,
- * or a word of the result. */
+/* Reads the next word, with quotes removed and variables expanded (draft_word), and interprets it
+ * as a keyword, an assignment, the beginning of a list of arguments such as ARGS="--a 1" or
+ * ARGS=(--a 1), or a word of the result.  The words of a list are read by later calls. */
 static void read_word(struct scanner *scanner) {
   uint32_t line = scanner->line;
   const struct draft *word = &scanner->word;
-  bool is_command = scanner->at_command && !scanner->list_quote && !scanner->parentheses &&
-                    !scanner->in_slurm_comment;
-  bool is_list = draft_word(scanner);
-  if (!is_list && peek(scanner, 0) == '(' && ends_with_equals(word)) {
+  bool in_list = scanner->list_quote || scanner->parentheses; /* a quote or '(' is still open */
+  bool begins_command = scanner->at_command && !in_list && !scanner->in_slurm_comment;
+  bool begins_list = draft_word(scanner); /* whether it ends after the opening quote of a list */
+  if (!begins_list && peek(scanner, 0) == '(' && ends_with_equals(word)) {
     scanner->at++;
     scanner->parentheses++;
-    is_list = true;
+    begins_list = true;
   }
-  if (is_command && read_keyword(scanner)) return;
-  if (is_list) scanner->next_is_first = true;
-  if (is_run(scanner) == NO) return;
+  if (begins_command && read_keyword(scanner)) return;
+  if (begins_list) scanner->next_is_first = true;
+  bool is_never_run = is_run(scanner) == NO; /* such as a branch whose condition is false */
+  if (is_never_run) return;
   size_t name = assigned_name(word);
   if (name) {
-    const char *value = word->text + name + (word->text[name] == '+') + 1;
-    assign(scanner, word->text, name, is_list ? NULL : value, word->unknown);
-  } else if (!is_list) {
+    const char *value = word->text + name + (word->text[name] == '+') + 1; /* after = or += */
+    assign(scanner, word->text, name, begins_list ? NULL : value, word->unknown);
+  } else if (!begins_list) {
     append_word(scanner, line);
   }
 }

@@ -22,7 +22,9 @@
 
 enum { MAX_MBS = 64 };
 
-/* Returns the neighbourhood of a plan, with the properties of its model that limit changes. */
+/* Returns the neighbourhood of a plan: the plan, the fields that may be changed one at a time, and
+ * the properties of its model that limit changes.  By default every field may change except
+ * offload, which saves memory but never makes a step faster; a caller who needs memory adds it. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
   struct pz_step_model *model = pz_step_model_new(call, job, plan);

@@ -49,12 +49,14 @@ static double times_in_microbatch(const struct pz_step_shape *shape, int term) {
   return (double)model->workload->layers[model->kinds.layer[term]].count;
 }
 
-/* Adds the terms of a whole microbatch to column PZ_TERM_WHOLE of a row, and those of the longest
- * path to the same column of the second half of the row. */
+/* Adds up the terms of a whole microbatch in both halves of a table's row (step_terms.h).  A half
+ * has a column for each term except transfers (PZ_TERM_SEND), in whose place the sum is stored
+ * (PZ_TERM_WHOLE).  The first half counts all operators, and the second one, from PZ_TERM_PATH on,
+ * only those of the longest path through a pass. */
 static void sum_microbatch(const struct pz_step_shape *shape, double *row) {
-  for (int first = 0; first < PZ_TERM_ROW; first += PZ_TERM_PATH)
+  for (int half = 0; half < PZ_TERM_ROW; half += PZ_TERM_PATH)
     for (int i = 0; i < PZ_TERM_SEND; i++)
-      row[first + PZ_TERM_WHOLE] += times_in_microbatch(shape, i) * row[first + i];
+      row[half + PZ_TERM_WHOLE] += times_in_microbatch(shape, i) * row[half + i];
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -493,8 +495,9 @@ void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
   tables->sums = new_table(call, tables);
 }
 
-/* Returns a lower bound of the joules of a step on all devices without static power.  Work at the
- * voltage of the cores is multiplied by `voltage2`, the squared relative voltage. */
+/* Returns a lower bound of the joules of a step on all devices without static power: the least over
+ * all shapes (tp, cp, ep and microbatch size).  Work at the voltage of the cores is multiplied by
+ * `voltage2`, the squared relative voltage. */
 double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
                        const struct pz_chip *chip, double voltage2) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
@@ -509,6 +512,8 @@ double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
     double lane_ops = work->attention_ops + work->ops + work->tail_ops;
     double joules = voltage2 * (macs * mac_j + lane_ops * tech->lane_j) +
                     (work->bytes + bytes[at]) * (tech->hbm_j + tech->glb_j);
+    /* share[i]: microbatches of each device if the batch is divided evenly.  Pipelining does not
+     * change the sum over all devices: a stage runs more microbatches, but less of each. */
     least_j = pz_fmin(least_j, tables->share[i] * joules);
   }
   /* the margin covers the rounding of sums in another order */

@@ -772,8 +772,9 @@ static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double fac
 }
 
 /* Adds the forward operators with a true chosen[] to the backward pass, with their collectives (see
- * add_collectives() for window_s and slowdown) and, with attention, its ring.  The host waits for
- * the experts' token counts again if the plan names experts among its recomputed modules. */
+ * add_collectives() for window_s and slowdown) and, with attention, its ring.  If selective
+ * recomputation repeats the experts, the host waits once more for the number of tokens that the
+ * router sends to each expert. */
 static void recompute_ops(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_layer *layer, const bool *chosen, const double *window_s,
                           double slowdown, struct pz_pass *backward) {
@@ -786,8 +787,9 @@ static void recompute_ops(struct pz_call *call, const struct pz_step_context *co
     has_attention = has_attention || ops->op[i].kind == PZ_OP_ATTENTION;
   }
   int modules = pz_plan_recomputed_modules(context->plan);
-  bool repeats_experts = !pz_recomputes_needed(context->plan) && modules & PZ_MODULE_EXPERTS;
-  if (repeats_experts && layer->model_expert_params && pz_plan_waits_for_routing(context->plan))
+  bool repeats_experts = modules & PZ_MODULE_EXPERTS; /* modules is 0 unless selective */
+  bool has_experts = layer->model_expert_params > 0;
+  if (repeats_experts && has_experts && pz_plan_waits_for_routing(context->plan))
     recomputed.host_waits = 1;
   add_collectives(context, ops, chosen, window_s, slowdown, &recomputed);
   if (has_attention) add_ring(context, ops, &recomputed);

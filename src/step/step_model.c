@@ -157,13 +157,18 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
     pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, wide_predict);
 }
 
-/* Allocates the tables of layer times, and of operator times if passes are scheduled. */
+/* Allocates the tables of kernel and layer times, and of operator times if passes are scheduled.
+ * Layer times are stored for each kind of repeated layer (block), without recomputation (`block`)
+ * and with that of the plan (`again`). */
 static void allocate_tables(struct pz_call *model_call, struct pz_step_model *model,
                             bool scheduled) {
   uint32_t n_layers = model->workload->n_layers;
   struct pz_layer_kernels *kernels = pz_alloc(model_call, n_layers, sizeof *kernels);
-  model->kernels = model->variant[0].kernels = kernels;
+  /* The table of the first variant; select_kernels() allocates those of others. */
+  model->variant[0].kernels = kernels;
+  model->kernels = kernels;
   model->block_params = pz_alloc(model_call, model->kinds.n, sizeof *model->block_params);
+  /* PZ_TIMED_PLANS plans timed by bounds of schedules, and as many by solved schedules */
   for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
     struct pz_model_steps *steps = &model->timed[i].steps;
     steps->block = pz_alloc(model_call, model->kinds.n, sizeof *steps->block);

@@ -76,19 +76,22 @@ struct schedule_args {
   struct pz_plan_schedules **out;
 };
 
-/* Checks the arguments, and schedules each direction of each layer of the plan. */
+/* Checks the arguments, and schedules each layer of the plan: forward, and backward without and
+ * with recomputation, so that a layer has up to three schedules. */
 static void schedule_plan(struct pz_call *call, void *ctx) {
   struct schedule_args *args = ctx;
   struct schedule_builder builder = {.options = pz_schedule_options_check(call, args->options)};
   struct pz_plan filled;
-  struct pz_cluster wide;
+  struct pz_cluster extended; /* the job's network, if it has to be extended to all devices */
   struct pz_call result;
   if (!args->options) builder.options.steps = PZ_PASS_STEPS;
+  /* pz_pass_problem() always makes modes as PZ_MODES_ALL asks for: several numbers of cores, and
+   * shared bandwidths.  Other sets of modes exist only for layers without a plan. */
   if (builder.options.modes != PZ_MODES_ALL)
     pz_raise(call, PZ_BAD_USE, "modes %s; accepted: all, which the passes of a plan have",
              pz_modes_names[builder.options.modes]);
   pz_require(call, args->out, "out");
-  pz_training_question(call, &args->job, args->plan, &filled, &wide);
+  pz_training_question(call, &args->job, args->plan, &filled, &extended);
   require_scheduled(call, args->job.chip, &filled);
 
   struct pz_plan_schedules *schedules = pz_object_new(call, sizeof *schedules, &result);
@@ -106,11 +109,14 @@ static void schedule_plan(struct pz_call *call, void *ctx) {
   builder.model = model;
   builder.schedules = schedules;
 
-  uint32_t kind = 0;
+  uint32_t kind = 0; /* the next kind of repeated layer; only these are recomputed */
   for (uint32_t i = 0; i < n_layers; i++) {
     int64_t count = model->workload->layers[i].count, recomputed = 0;
-    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
-      recomputed = pz_step_recomputed(model, plan, kind++);
+    bool is_repeated = kind < model->kinds.n && model->kinds.layer[kind] == i;
+    if (is_repeated) {
+      recomputed = pz_step_recomputed(model, plan, kind);
+      kind++;
+    }
     const bool recomputes = true;
     append_schedule(call, &builder, i, PZ_FORWARD, !recomputes, count);
     append_schedule(call, &builder, i, PZ_BACKWARD, !recomputes, count - recomputed);

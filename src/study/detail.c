@@ -1,8 +1,9 @@
 /* Makes the data of a report.  pz_detail_build() lists all chips with their statuses
- * (pz_detail_list_chips), chooses the evaluated chips to show (show_best_chips, show_front),
- * lists the plans of these chips for all models (list_plans), makes every plan again with the
- * resources that its most frequent layer uses (describe_plan, one task for each plan), and
- * schedules every layer on the common chip (schedule_model). */
+ * (pz_detail_list_chips), chooses the evaluated chips to show (show_best_chips, show_front), lists
+ * the plans of these chips for all models (list_plans), restores every plan from the record of the
+ * search and measures which resources its most frequent layer uses (describe_plan, one task for
+ * each plan), and schedules every layer on the common chip, the best one for all models together
+ * (schedule_model). */
 #include "study/detail.h"
 
 #include <math.h>
@@ -225,8 +226,9 @@ struct plan_description {
   unsigned worker;
 };
 
-/* Makes the plan of a shown chip again, and stores its degrees, step parts and resource use. */
-static void remake_plan(struct pz_call *call, void *ctx) {
+/* Restores the plan of a shown chip from its evaluation, and stores its degrees, step parts and
+ * resource use. */
+static void restore_plan(struct pz_call *call, void *ctx) {
   struct plan_description *description = ctx;
   const struct pz_study *study = description->maker->study;
   struct pz_original_worker *worker = pz_original_worker(study->evaluator, description->worker);
@@ -250,21 +252,22 @@ static void remake_plan(struct pz_call *call, void *ctx) {
   measure_layer_use(call, worker, evaluation.plan.variant, plan->use);
 }
 
-/* Task i: makes plan i again.  A plan that contradicts its evaluation is an error of the input,
+/* Task i: restores plan i.  A plan that contradicts its evaluation is an error of the input,
  * because the saved run was changed. */
 static void describe_plan(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct detail_maker *maker = ctx;
   struct plan_description description = {maker, pz_vec_at(&maker->plans, struct shown_plan, i),
                                          worker};
   struct pz_error error = {0};
-  enum pz_status status = pz_border(remake_plan, &description, &error);
+  enum pz_status status = pz_border(restore_plan, &description, &error);
   if (status == PZ_INTERNAL) error.status = PZ_BAD_INPUT;
   if (status != PZ_OK) pz_raise_again(call, &error);
 }
 
 /* ---- schedules of the common chip ----------------------------------------------------------- */
 
-/* Appends the schedules of all layers of a model, forward and backward. */
+/* Appends the schedules of all layers of a model, forward and backward, on the common chip: the
+ * best one of the last objective run, which is that of all models together. */
 static void schedule_model(struct pz_call *call, struct detail_maker *maker, uint32_t model,
                            struct pz_vec *out) {
   struct pz_study *study = maker->study;
@@ -299,7 +302,9 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
 
 /* ---- the detail ----------------------------------------------------------------------------- */
 
-/* Chooses the chips to show, makes their plans again as tasks, and schedules the common chip. */
+/* Sets result->detail: the chips to show, their plans, and schedules of the layers.  The search
+ * kept only short records of plans, so each is restored in full, as a task that any thread may run.
+ * The layers of all models are scheduled on the common chip, the best one for all models. */
 void pz_detail_build(struct pz_call *call, struct pz_study *study, struct pz_watch watch,
                      struct pz_result *result) {
   struct pz_call result_call = pz_call_in(call, result->arena);

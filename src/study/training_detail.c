@@ -51,10 +51,12 @@ static const char *const existing_chips[] = {"h100",   "h200",   "b200",     "tp
                                              "tpuv6e", "mi300x", "trainium2"};
 enum { N_EXISTING_CHIPS = sizeof existing_chips / sizeof *existing_chips };
 
-/* Appends a row for each model on a chip, or none if a model does not fit. */
+/* Appends a row for each model on a chip, or none if a model does not fit.  The power and energy of
+ * steps stay 0 on chips whose technology is the original system's library of blocks, which states
+ * no static power. */
 static void append_chip(struct pz_call *call, struct training_details *details,
                         const struct pz_chip *chip, const char *role, json_t *rows) {
-  struct pz_taken taken = pz_chip_taken(chip);
+  struct pz_taken chip_costs = pz_chip_taken(chip); /* area, peak power, production cost */
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   json_t *chip_rows = pz_json_built(call, json_array());
   bool fits = true;
@@ -67,7 +69,8 @@ static void append_chip(struct pz_call *call, struct training_details *details,
     if (!fits) break;
     const struct pz_prediction *prediction = &plan_on_chip.found.p;
     steps[i] = (struct pz_step_cost){prediction->step_s, plan_on_chip.dynamic_j};
-    if (!pz_tech_is_library(pz_tech_at(chip->tech)))
+    bool has_static_power = !pz_tech_is_library(pz_tech_at(chip->tech));
+    if (has_static_power)
       energy =
           pz_step_energy(call, &plan_on_chip.question.job, &plan_on_chip.found.plan, prediction);
     append_row(call, chip_rows,
@@ -76,12 +79,12 @@ static void append_chip(struct pz_call *call, struct training_details *details,
                          "step_s", prediction->step_s, "samples_per_s", prediction->samples_per_s,
                          "mfu", prediction->mfu, "mfu_conventional", prediction->mfu_conventional,
                          "watts", energy.watts, "joules_per_sample", energy.joules_per_sample,
-                         "value", 0.0, "area_mm2", taken.mm2, "peak_watts", taken.watts, "gemm_hz",
-                         pz_chip_gemm_hz(chip), "dollars", taken.dollars, "plan",
+                         "value", 0.0, "area_mm2", chip_costs.mm2, "peak_watts", chip_costs.watts,
+                         "gemm_hz", pz_chip_gemm_hz(chip), "dollars", chip_costs.dollars, "plan",
                          pz_plan_text(&plan_on_chip.found.plan, plan, sizeof plan)));
   }
   /* The objective is known only after all models. */
-  double value = fits ? pz_objective_value(&details->run->objective, steps, &taken) : 0;
+  double value = fits ? pz_objective_value(&details->run->objective, steps, &chip_costs) : 0;
   for (size_t i = 0; i < json_array_size(chip_rows) && value > 0; i++) {
     json_t *row = json_array_get(chip_rows, i);
     json_object_set_new(row, "value", json_real(value));
@@ -123,12 +126,12 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
   pz_defer(call, pz_search_free, search);
   pz_search_optimize(call, search, 0, &run);
   pz_space_chip(request->space, &run.best, &chip);
-  struct pz_taken taken = pz_chip_taken(&chip);
+  struct pz_taken chip_costs = pz_chip_taken(&chip);
   double gap = run.bound / run.value - 1;
   append_row(call, request->rows,
              json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "chip", chip.name, "throughput",
-                       run.value, "area_mm2", taken.mm2, "watts", taken.watts, "dollars",
-                       taken.dollars, "limit_watts", request->limits.watts, "limit_dollars",
+                       run.value, "area_mm2", chip_costs.mm2, "watts", chip_costs.watts, "dollars",
+                       chip_costs.dollars, "limit_watts", request->limits.watts, "limit_dollars",
                        request->limits.dollars, "gap",
                        isfinite(gap) ? json_real(gap) : json_null()));
 }
@@ -136,7 +139,7 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
 /* Appends the best chips at fractions of the best chip's power, and of its price. */
 static void append_front(struct pz_call *call, struct training_details *details, json_t *rows) {
   struct pz_call work = pz_scratch(call);
-  struct pz_taken taken = pz_chip_taken(&details->best);
+  struct pz_taken best_costs = pz_chip_taken(&details->best);
   struct pz_space *space = pz_copy(&work, &details->study->space, 1, sizeof details->study->space);
   struct pz_kind kind = pz_space_kind(space, details->run->best.kind);
   space->hbm[0] = details->study->space.hbm[kind.hbm];
@@ -147,8 +150,8 @@ static void append_front(struct pz_call *call, struct training_details *details,
     double fraction = limit_fractions[i % N_FRACTIONS];
     bool less_power = i < N_FRACTIONS;
     struct front_search search = {details, space, {.mm2 = details->study->limits.mm2}, rows};
-    search.limits.watts = (less_power ? fraction : 1) * taken.watts;
-    search.limits.dollars = (less_power ? 1 : fraction) * taken.dollars;
+    search.limits.watts = (less_power ? fraction : 1) * best_costs.watts;
+    search.limits.dollars = (less_power ? 1 : fraction) * best_costs.dollars;
     space->watts = search.limits.watts; /* clocks are lowered to this power */
     struct pz_error error = {0};
     enum pz_status status = pz_border(append_front_chip, &search, &error);

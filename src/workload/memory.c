@@ -199,9 +199,9 @@ static const struct pz_op *find_producer(const struct pz_graph *graph, uint32_t 
   return NULL;
 }
 
-/* Marks in uses[] the storages that gated activations and GEMMs with trained weights read, which
- * can be saved in fewer bits.  Routers and adapters stay in 16 bit.  If the input of a GEMM was
- * gathered from several devices, each device saves its own part. */
+/* Marks in uses[] the storages that gated activations (SwiGLU) and GEMMs with trained weights read,
+ * which can be saved in fewer bits.  Routers and adapters stay in 16 bit.  If the input of a GEMM
+ * was gathered from several devices, each device saves its own part. */
 static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
@@ -222,15 +222,19 @@ static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   }
 }
 
-/* Returns the bytes by which a saved tensor is smaller in a form than in 16 bit.  GEMMs save their
- * inputs in their own format, and in 16 bit too if other operators read them. */
+/* Returns the bytes by which a saved tensor is smaller in a form than in 16 bits.  `uses` says
+ * which operators read it in backward; "gate" stands for a gated activation such as SwiGLU.  In
+ * most forms GEMMs save a copy of their input in their own format, beside a 16-bit tensor that
+ * others read.  PZ_SAVED_8BIT has one copy for all readers, as in DeepSeek-V3 (arXiv 2412.19437,
+ * 3.3.3): in 8 bits, or in 12 (E5M6) if it is the input of a GEMM that others read too, such as the
+ * result of attention, whose backward pass is sensitive to precision. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form) {
   bool by_gemm = uses & PZ_SAVED_BY_GEMM, by_gate = uses & PZ_SAVED_BY_GATE;
   bool by_other = uses & PZ_SAVED_BY_OTHER;
   int64_t elements = tensor->elems;
   if (form == PZ_SAVED_16BIT || tensor->elem_bytes != 2) return 0;
   if (form == PZ_SAVED_8BIT) {
-    if (by_gemm && by_other) return elements / 2;
+    if (by_gemm && by_other) return elements / 2; /* 1.5 bytes instead of 2 */
     return by_gemm || by_gate ? elements : 0;
   }
   bool four_bits = form == PZ_SAVED_GEMM_4BIT || form == PZ_SAVED_GEMM_4BIT_GATE;

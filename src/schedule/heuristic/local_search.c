@@ -297,13 +297,17 @@ static void speed_up_tasks(struct local_search *search) {
   }
 }
 
-/* Generates schedules with priorities by path: with each rule for modes, where power is limited also
- * with leads, and finally with the mode in which each task ends first. */
+/* Generates schedules with priorities by path: with each rule for modes; where power is limited,
+ * also with a lead of the tasks that are early in the input; and finally with the mode in which
+ * each task ends first.  The best schedule becomes the incumbent. */
 static void try_rules(struct local_search *search) {
+  /* fractions of the makespan (prioritise_by_path): none, a short and a long lead */
   static const double leads[] = {0, 0.1, 0.4};
   const struct pz_context *context = search->context;
   prioritise_by_path(search, 0);
-  /* RULE_FASTEST, and then the surrogate resources */
+  /* the fastest modes (-1), and then those of least energy by each surrogate resource, a weighted
+   * sum of resources (context.h) */
+  _Static_assert(RULE_FASTEST == -1, "it precedes the surrogate resources, which begin at 0");
   for (int rule = RULE_FASTEST; rule < PZ_MIXES && pz_open(context); rule++) {
     choose_modes(search, rule);
     generate_schedule(search);

@@ -93,10 +93,15 @@ void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots
   context->count[found_by].incumbents++;
 }
 
-/* Raises the lower bound to bound_s, rounded up to a multiple of the time unit, if that is higher. */
+/* Raises the lower bound to bound_s, if that is higher, and credits the technique `found_by`.  If
+ * all durations are multiples of a time unit, so is the makespan, and the bound is rounded up to
+ * one; ROUNDING keeps a bound that is a multiple up to rounding errors.  A bound may exceed the
+ * incumbent only if modes were eliminated because no schedule better than the incumbent uses them:
+ * it then proves the incumbent optimal, and the bound becomes the incumbent's makespan. */
 void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by) {
+  static const double ROUNDING = 1e-6; /* in time units */
   if (context->time_unit > 0)
-    bound_s = ceil(bound_s / context->time_unit - 1e-6) * context->time_unit;
+    bound_s = ceil(bound_s / context->time_unit - ROUNDING) * context->time_unit;
   assert(bound_s <= context->incumbent_s + ROUNDING_SLACK(context) ||
          pz_has_eliminated(context, NULL));
   bound_s = fmin(bound_s, context->incumbent_s);

@@ -42,13 +42,14 @@ static int compare_descending(const void *left, const void *right) {
 static int list_durations(const struct pz_full_mode *full, double limit_s,
                           double durations[MAX_DURATIONS]) {
   const double memory_s[] = {full->mode.hbm_s, full->mode.glb_s};
+  const bool shares_power = full->limited; /* power_s[] has the time at each share of the power */
   int n = 0;
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
       double duration_s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
       if (duration_s > full->mode.duration && duration_s <= limit_s) durations[n++] = duration_s;
     }
-  for (int i = 0; i < LEVELS && full->limited; i++)
+  for (int i = 0; i < LEVELS && shares_power; i++)
     if (full->power_s[i] > full->mode.duration && full->power_s[i] <= limit_s)
       durations[n++] = full->power_s[i];
   qsort(durations, (size_t)n, sizeof *durations, compare_descending);
@@ -56,19 +57,23 @@ static int list_durations(const struct pz_full_mode *full, double limit_s,
   return n;
 }
 
-/* Appends the modes of an operator at full and at lower rates that no other mode dominates. */
+/* Appends the modes of an operator at full and at lower rates that no other mode dominates: one
+ * that takes no longer and holds no more of any resource. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes) {
+  /* the members of enum pz_resource before the shares: tensor cores, vector cores and link */
+  enum { UNITS = PZ_HBM_RATE };
   double durations[MAX_DURATIONS];
   for (uint32_t k = 0; k < full->n; k++) {
     const struct pz_full_mode *full_mode = pz_vec_at(full, struct pz_full_mode, k);
-    /* a mode on fewer cores that needs no more of the memories dominates slower modes on more */
+    /* A mode on fewer cores that needs no more of the memories dominates slower modes on more
+     * cores.  One that shares limited power does not: it may need a larger share than they do. */
     double shortest_s = limit_s;
     for (uint32_t fewer = 0; fewer < k; fewer++) {
       const struct pz_full_mode *other = pz_vec_at(full, struct pz_full_mode, fewer);
       bool needs_less = !other->limited && other->mode.hbm_s <= full_mode->mode.hbm_s &&
                         other->mode.glb_s <= full_mode->mode.glb_s;
-      for (int r = 0; r < PZ_HBM_RATE && needs_less; r++)
+      for (int r = 0; r < UNITS && needs_less; r++)
         needs_less = other->mode.use[r] <= full_mode->mode.use[r];
       if (needs_less) shortest_s = fmin(shortest_s, other->mode.duration);
     }

@@ -300,7 +300,11 @@ static void add_state(struct best_first *search, const struct pz_partial *node, 
   add_candidate(search);
 }
 
-/* Tries every set of tasks that can start at the node, in every mode. */
+/* Adds a state for every set of tasks that can start together at the node's time, in every choice
+ * of their modes.  Each call starts one more task in one mode, adds the set that is started so far,
+ * and calls itself to extend the set; pz_partial_next() gives each set only one order.  The bound
+ * of busy periods (the times between idle points, idle_point.h) needs the regret of the last idle
+ * point: its time, less the time of the tasks finished by then if each had run alone. */
 static void expand_node(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
   const struct pz_partial *node = pz_partial_at(&search->nodes, depth);
@@ -311,7 +315,7 @@ static void expand_node(struct best_first *search, uint32_t depth) {
     tree->context->steps++;
     if (tree->context->steps >= search->last_step) search->stopped = true;
     double bound = pz_partial_path_bound(tree, child);
-    if (search->idle.slow && could_improve(search, bound))
+    if (search->idle.period_bound_pays && could_improve(search, bound))
       bound = pz_fmax(bound, pz_busy_period_bound(&search->idle, child, search->regret_s));
     if (!could_improve(search, bound)) continue;
     add_state(search, child, bound);

@@ -100,7 +100,7 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
   }
   bool most_run_alone = 2 * n_alone > n;
   idle->frequent = context->techniques->idle_points && most_run_alone && !tree->milestones_use;
-  idle->slow =
+  idle->period_bound_pays =
       idle->frequent && context->techniques->busy_period_bound && joined_s > BUSY_SLOW * fastest_s;
 }
 

@@ -25,7 +25,7 @@ struct pz_idle {
   /* whether branching on idle points pays, because most tasks leave no capacity for others */
   bool frequent;
   /* whether the bound of busy periods pays, because tasks are much slower in them than alone */
-  bool slow;
+  bool period_bound_pays;
   struct pz_bits inner;   /* tasks with successors, which an idle point decides on */
   struct pz_bits joining; /* tasks that leave capacity for others in some mode */
   bool *joins;            /* by mode: it leaves capacity, so that it may run in a busy period */
