@@ -315,6 +315,8 @@ def predict_many(model: Path, chip: AnyChip, cluster: AnyCluster = None, plans: 
     >>> found[0].step_s == phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=2, pp=1, batch=512).step_s
     True
     """
+    if isinstance(plans, Mapping):
+        raise TypeError("plans: found a dict; accepted: a list of dicts, one for each plan, or a DataFrame")
     rows = plans.to_dict("records") if hasattr(plans, "to_dict") else listed("plans", plans, MOST_NUMBERS)
     asked = [Options("pz_plan", row, "predict_many") for row in rows]
     by_devices: Dict[int, List[int]] = {}

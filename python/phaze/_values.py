@@ -202,7 +202,7 @@ class Options:
 
     def __init__(self, struct: str, given: Mapping[str, Any], caller: str, default=None):
         if not isinstance(given, Mapping):
-            raise TypeError(f"{caller}: found {type(given).__name__}; accepted: a dict of {struct.removeprefix('pz_')}")
+            raise TypeError(f"{caller}: found {type(given).__name__}; accepted: a dict with fields of struct {struct}")
         self.struct = struct
         made = default if default is not None else getattr(lib, f"{struct}_default", dict)()
         self.c = ffi.new(f"struct {struct} *", made)

@@ -96,8 +96,8 @@ static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n)
   }
 }
 
-/* Draws random candidates from the points that were not evaluated yet, sorts them by their scores,
- * and places them next in the tuner's order. */
+/* Draws random candidates from the points that were not evaluated yet, sorts them by the lower
+ * confidence bound of the fitted process, and puts them next in the order of evaluation. */
 static void rank_candidates(struct tuner *tuner) {
   uint32_t *rest = tuner->order + tuner->n_evaluated;
   uint32_t n_rest = tuner->question->n_points - tuner->n_evaluated;

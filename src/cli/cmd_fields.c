@@ -134,9 +134,10 @@ static void list_fields(struct pz_call *call, struct pz_invocation *invocation) 
     print_schema(call, is_plan ? pz_plan_schema(call) : pz_record_schema(call, record), as_json);
     return;
   }
-  char accepted[512];
-  pz_raise(call, PZ_BAD_USE, "there is no file or result '%.40s'; accepted: %s", name,
-           pz_text_join(accepted, sizeof accepted, name_at, NULL));
+  char meant[160];
+  pz_raise(call, PZ_BAD_USE,
+           "there is no file or result '%.40s'%s; accepted: a name that 'phaze fields' lists", name,
+           pz_text_meant(meant, sizeof meant, name, name_at, NULL));
 }
 
 const struct pz_command pz_cmd_fields = {

@@ -243,7 +243,8 @@ static int64_t evaluate_factor(struct arithmetic *expression) {
   return parse_digits(expression, variable->value, strlen(variable->value));
 }
 
-/* Returns whether a result is below 2^53, exact in a double; otherwise the evaluation fails. */
+/* Returns whether the magnitude of a result is below 2^53, up to which a double holds every integer
+ * exactly.  Otherwise it marks the expression as failed. */
 static bool is_exact(struct arithmetic *expression, double value) {
   static const double limit = (double)((int64_t)1 << 53);
   if (!(value < limit && value > -limit)) expression->failed = true;

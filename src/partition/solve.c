@@ -644,8 +644,8 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
   pz_scratch_end(&tables);
 }
 
-/* Finds the fastest plan.  Every domain of the network is solved by itself, the smallest first, so
- * that of equally fast plans the one on fewer devices is found. */
+/* Finds the fastest plan.  Every domain of the network is solved by itself, the smallest first.  If
+ * several plans are equally fast, the one on the fewest devices is therefore returned. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
                            double limit_s, struct pz_place_solution *out) {
   struct pz_place_solution fastest = {0};

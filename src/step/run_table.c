@@ -447,8 +447,8 @@ static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan)
   return recipe == NVFP4 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
 }
 
-/* Reads a quantisation recipe and the modules or layers with a wider format after it.  Returns
- * false if it is not covered or contradicts the precision of the row. */
+/* Reads the name of a quantisation recipe into the plan; modules or layers in a wider format may
+ * follow it.  Returns false if the recipe is not supported or contradicts the row's precision. */
 static bool read_quantisation(const char *text, struct pz_plan *plan) {
   int64_t first = 0, last = 0;
   int length = 0;

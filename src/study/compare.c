@@ -27,8 +27,8 @@ struct method_comparison {
 
 /* ---- running baselines ---------------------------------------------------------------------- */
 
-/* Arguments of answer_question(), which runs a baseline within a border: a baseline may find no
- * answer, which must not end the comparison. */
+/* Arguments of answer_question(), which runs a baseline within a border of its own, so that the
+ * comparison goes on if the baseline finds no answer. */
 struct baseline_run {
   const struct pz_baseline *baseline;
   const struct pz_baseline_question *question;

@@ -29,8 +29,8 @@ static int compare_areas(const void *a, const void *b) {
   return compare_values(a, b);
 }
 
-/* Returns whether `first` is at least as good in throughput, area and power, and not equal; of two
- * equal points the one with the lower index dominates. */
+/* Returns whether `first` dominates `second`: it is at least as good in throughput, area and power,
+ * and better in one of them.  If both are equal, the point with the lower index dominates. */
 static bool dominates(const struct pz_front_point *first, const struct pz_front_point *second) {
   if (first->value < second->value || first->area_um2 > second->area_um2 ||
       first->watts > second->watts)

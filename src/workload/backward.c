@@ -107,7 +107,8 @@ static void reduce_gradient(struct backward *backward, const struct pz_op *op, u
   int64_t width = tensor_at(backward, forward)->elems;
   int64_t rows = tensor_at(backward, gradient)->elems / width;
   reduce.flop = tensor_at(backward, gradient)->elems;
-  /* Biases of experts can have more elements than the gradient: fewer rows than experts. */
+  /* If there are fewer rows than experts, the gradient has fewer elements than the biases of all
+   * experts; it then counts as one row. */
   reduce.dims = (struct pz_dims){1, rows ? rows : 1, width, 1};
   append_op(backward, reduce, op, suffix);
   add_gradient(backward, op, forward, sum);
